@@ -1,0 +1,8 @@
+//! The guest: our own small program inside every cell. It walks and seals the tree, serves the agent's file tools,
+//! imports the base with git, makes patches, and parses what hostile code wrote.
+//!
+//! Architecture invariants: safe code only; no network, no clock in results; one request at a time; every reply is
+//! bounded; it runs as the cell's mapped root and never follows a link that the agent made.
+#![forbid(unsafe_code)]
+
+pub mod protocol;

@@ -1,0 +1,247 @@
+//! Requests and replies of the guest: one JSON frame each, behind a 32-bit big-endian length. File descriptors that
+//! belong to a request (segments to read from or write to) are passed with its first byte (`SCM_RIGHTS`).
+
+use countersign_tree::{Delta, Entry, ScratchRules, TreePath};
+use countersign_types::Digest;
+use serde::{Deserialize, Serialize};
+
+/// Raised whenever a message changes its meaning; also part of the build's version check.
+pub const GUEST_PROTOCOL: u32 = 1;
+
+/// The most file descriptors that one request carries.
+pub const MAX_FDS: usize = 64;
+
+/// Where the bytes of one digest lie: in the `segment`-th file descriptor of the request (or the one written).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Located {
+    pub digest: Digest,
+    pub segment: u32,
+    pub offset: u64,
+    pub len: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "op", deny_unknown_fields)]
+pub enum Request {
+    /// The handshake: the guest answers its protocol and version.
+    Hello,
+    /// Resolves `rev` in the git directory mounted at `git_dir`, writes that commit's files into the workspace and,
+    /// while hashing, all distinct contents to fd 0 from offset 0. git runs as the cell's root, config off, no lazy fetch.
+    ImportGit { git_dir: String, rev: String, write_workspace: bool },
+    /// As `ImportGit`, then brings the workspace to the state of the work tree at `work_tree`: tracked files as they
+    /// are on disk, and untracked ones that are not ignored.
+    ImportDirty { git_dir: String, work_tree: String, rev: String, write_workspace: bool },
+    /// Copies a plain directory mounted at `source`. The fixed scratch list is left out.
+    ImportDir { source: String, write_workspace: bool },
+    /// Creates the entries in the workspace, reading contents from the passed segments. The caller sends as many of
+    /// these as it needs. With `clear` the workspace's tree part is emptied first (scratch too: a rewind has none).
+    Materialise { entries: Vec<Entry>, located: Vec<Located>, clear: bool },
+    /// Walks the tree raw and compares it with the manifest that this guest knows last (import, materialise or seal).
+    /// New contents go to fd 0. `verdict`: every byte is read, no stat cache. The reply is the difference.
+    Seal { verdict: bool, scratch: ScratchRules },
+    /// Makes the agent's private repository in `/workspace/.git`: the base commit and nothing else. `git_dir` is the
+    /// mounted repository to take objects from; None makes a first commit from the files (a plain directory).
+    InitPrivateGit { git_dir: Option<String>, commit: Option<String> },
+    /// The binary patch between two states of the given paths, to fd 0; proves that applying it to the first gives
+    /// exactly the second. Segments follow from fd 1 on and are numbered from 0.
+    MakePatch { changes: Vec<PatchChange>, located: Vec<Located> },
+    /// Parses changed files for the fence. Segments are numbered from 0.
+    ScanFence { files: Vec<FenceFile>, located: Vec<Located> },
+    /// Reads a report that a runner wrote inside the room.
+    ReadReport { path: String, format: ReportFormat },
+    /// One call of a file tool, arguments as the model sent them.
+    Tool { call: ToolCall, bounds: ToolBounds, guard: WriteGuard },
+    /// The paths below HOME and the scratch paths that exist now: what a setup made. Each becomes a layer mount.
+    ListSetupPaths { scratch: ScratchRules },
+    /// A digest over everything below absolute paths of the cell (names, modes, contents, link targets).
+    HashPaths { paths: Vec<String> },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PatchChange {
+    pub path: TreePath,
+    pub before: Option<Entry>,
+    pub after: Option<Entry>,
+}
+
+/// A changed file that needs a parser: see `countersign-gates` for who asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FenceFile {
+    pub path: TreePath,
+    pub kind: FenceKind,
+    pub before: Option<Digest>,
+    pub after: Option<Digest>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FenceKind {
+    /// `#[test]`, `#[cfg(test)]` and doc-test items of a Rust source file are compared.
+    RustItems,
+    CargoToml,
+    PyprojectToml,
+    SetupCfg,
+    ToxIni,
+    PackageJson,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FenceFinding {
+    pub path: TreePath,
+    pub verdict: FenceVerdict,
+    /// The rule's name, such as `rust.test_item_changed`; never text of the file.
+    pub rule: String,
+    /// Names of items or keys, control characters escaped, at most 200 bytes.
+    pub detail: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FenceVerdict {
+    Tampered,
+    Planted,
+    Unverifiable,
+    /// Worth telling, stops nothing.
+    Note,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReportFormat {
+    /// Our pytest plugin's lines: one JSON object per test id.
+    PytestLines,
+    JunitXml,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestCase {
+    pub id: String,
+    pub status: TestStatus,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TestStatus {
+    Passed,
+    Failed,
+    Error,
+    Skipped,
+}
+
+/// The file tools. `run`, `check` and `finish` are the engine's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "tool", content = "args", deny_unknown_fields)]
+pub enum ToolCall {
+    ListFiles { path: Option<String>, depth: Option<u32> },
+    ReadFile { path: String, from: Option<u64>, to: Option<u64> },
+    Search { pattern: String, path: Option<String>, glob: Option<String> },
+    EditFile { path: String, old: String, new: String, count: Option<u32> },
+    WriteFile { path: String, content: String },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolBounds {
+    /// Bytes of text that a result may hold.
+    pub result_bytes: u64,
+    /// Lines that a `read_file` without a range shows.
+    pub read_lines: u64,
+    pub list_entries: u64,
+    pub search_matches: u64,
+    /// Bytes that one write may hold.
+    pub write_bytes: u64,
+}
+
+impl ToolBounds {
+    pub const DEFAULT: Self =
+        Self { result_bytes: 48 * 1024, read_lines: 400, list_entries: 400, search_matches: 200, write_bytes: 1 << 20 };
+}
+
+/// What the edit tools may touch; checked on the resolved path inside the cell, before anything is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriteGuard {
+    /// Empty: everything that is not protected.
+    pub scope: Vec<String>,
+    pub protect: Vec<String>,
+    /// Rust test items in files that may otherwise be edited must stay as they are.
+    pub fence: Vec<FenceKindGuard>,
+}
+
+/// A mixed file of the base whose test items or runner keys an edit must leave alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FenceKindGuard {
+    pub glob: String,
+    pub kind: FenceKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "reply")]
+pub enum Reply {
+    Hello { protocol: u32, version: String },
+    Imported(Imported),
+    Done,
+    Sealed(Sealed),
+    /// `bytes` were written to fd 0; `digest` is theirs.
+    Patch { bytes: u64, digest: Digest },
+    Fence { findings: Vec<FenceFinding> },
+    Report { cases: Vec<TestCase> },
+    Tool(ToolReply),
+    Paths { paths: Vec<String> },
+    Hashed { digest: Digest, files: u64, bytes: u64 },
+    Error(Fault),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Imported {
+    /// The commit that `rev` named; None for a plain directory.
+    pub commit: Option<String>,
+    /// For `ImportDirty`: paths that differ from the commit.
+    pub dirty: Vec<TreePath>,
+    pub entries: Vec<Entry>,
+    /// What was written to fd 0.
+    pub located: Vec<Located>,
+    /// Files that were left out, with the reason (a FIFO, an unreadable file, …); at most 100.
+    pub skipped: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sealed {
+    /// The digest of the whole manifest as the guest computed it; the host checks it against its own.
+    pub tree: Digest,
+    pub delta: Delta,
+    pub located: Vec<Located>,
+    /// Paths that cannot be entries: a nested `.git`, a FIFO, a socket, a device, a name that git cannot carry.
+    pub unsealable: Vec<String>,
+    /// Mode bits that were normalised, empty directories that were dropped; at most 100 lines.
+    pub normalised: Vec<String>,
+    /// Scratch that is not delivered: top paths and their bytes; at most 100.
+    pub scratch: Vec<(String, u64)>,
+}
+
+/// What a file tool says to the model. `wrote` tells whether the tree may have changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolReply {
+    pub ok: bool,
+    pub text: String,
+    pub wrote: bool,
+    /// Refused by scope or protection: costs nothing.
+    pub refused: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    pub kind: FaultKind,
+    pub message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// The repository cannot be used: no such revision, missing objects, submodules, sha256, partial clone, …
+    Repository,
+    /// The disk is full.
+    DiskFull,
+    /// The patch did not reproduce the final tree: a bug of ours.
+    PatchMismatch,
+    BadRequest,
+    Io,
+}

@@ -1,0 +1,173 @@
+use std::fmt;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A path inside a tree: relative, components separated by `/`, any bytes but NUL. Never empty, absolute, `.` or `..`,
+/// and no component is `.git` (in any case that a file system could fold).
+///
+/// As text, bytes that are not printable (or not UTF-8) are written `\xNN` and a backslash is `\\`, so that every
+/// path has exactly one spelling and a control character never reaches a screen.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TreePath(Vec<u8>);
+
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum PathError {
+    #[error("the path is empty")]
+    Empty,
+    #[error("the path is absolute")]
+    Absolute,
+    #[error("the path has an empty, `.` or `..` component")]
+    Dots,
+    #[error("the path has a `.git` component")]
+    DotGit,
+    #[error("the path holds a NUL byte")]
+    Nul,
+    #[error("the path is longer than 4096 bytes")]
+    TooLong,
+    #[error("the escape `\\{0}` is not known")]
+    Escape(String),
+}
+
+impl TreePath {
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, PathError> {
+        let bytes = bytes.into();
+        if bytes.is_empty() {
+            return Err(PathError::Empty);
+        }
+        if bytes.len() > 4096 {
+            return Err(PathError::TooLong);
+        }
+        if bytes[0] == b'/' {
+            return Err(PathError::Absolute);
+        }
+        if bytes.contains(&0) {
+            return Err(PathError::Nul);
+        }
+        for part in bytes.split(|b| *b == b'/') {
+            if part.is_empty() || part == b"." || part == b".." {
+                return Err(PathError::Dots);
+            }
+            if part.eq_ignore_ascii_case(b".git") {
+                return Err(PathError::DotGit);
+            }
+        }
+        Ok(Self(bytes))
+    }
+
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub fn components(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.split(|b| *b == b'/')
+    }
+
+    #[must_use]
+    pub fn file_name(&self) -> &[u8] {
+        self.0.rsplit(|b| *b == b'/').next().unwrap_or(&self.0)
+    }
+
+    /// Reads the escaped spelling that [`fmt::Display`] writes.
+    pub fn from_escaped(text: &str) -> Result<Self, PathError> {
+        let mut bytes = Vec::with_capacity(text.len());
+        let mut rest = text.as_bytes();
+        while let Some((first, tail)) = rest.split_first() {
+            if *first != b'\\' {
+                bytes.push(*first);
+                rest = tail;
+                continue;
+            }
+            let escape = || PathError::Escape(String::from_utf8_lossy(&tail[..tail.len().min(3)]).into_owned());
+            match tail {
+                [b'\\', after @ ..] => {
+                    bytes.push(b'\\');
+                    rest = after;
+                }
+                [b'x', high, low, after @ ..] => {
+                    let digits = [*high, *low];
+                    let hex = std::str::from_utf8(&digits).map_err(|_| escape())?;
+                    bytes.push(u8::from_str_radix(hex, 16).map_err(|_| escape())?);
+                    rest = after;
+                }
+                _ => return Err(escape()),
+            }
+        }
+        Self::new(bytes)
+    }
+}
+
+/// Characters that would move a cursor, hide text or change reading direction are escaped although they are UTF-8.
+fn shown_as_is(c: char) -> bool {
+    let hidden = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    !(c.is_control() || hidden || c == '\\')
+}
+
+impl fmt::Display for TreePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use std::fmt::Write as _;
+        for chunk in self.0.utf8_chunks() {
+            for c in chunk.valid().chars() {
+                if shown_as_is(c) {
+                    f.write_char(c)?;
+                } else if c == '\\' {
+                    f.write_str("\\\\")?;
+                } else {
+                    let mut buffer = [0; 4];
+                    for byte in c.encode_utf8(&mut buffer).bytes() {
+                        write!(f, "\\x{byte:02x}")?;
+                    }
+                }
+            }
+            for byte in chunk.invalid() {
+                write!(f, "\\x{byte:02x}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for TreePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+impl Serialize for TreePath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for TreePath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        Self::from_escaped(&text).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_has_one_spelling_that_reads_back() {
+        for bytes in [&b"a/b c"[..], b"new\nline", b"back\\slash", b"\xff\xfe", "é/\u{202e}x".as_bytes(), b"\x1b[31m"] {
+            let path = TreePath::new(bytes).unwrap();
+            let text = path.to_string();
+            assert!(text.chars().all(shown_or_slash), "{text}");
+            assert_eq!(TreePath::from_escaped(&text).unwrap(), path);
+        }
+        fn shown_or_slash(c: char) -> bool {
+            shown_as_is(c) || c == '\\'
+        }
+    }
+
+    #[test]
+    fn paths_that_could_leave_the_tree_are_refused() {
+        for bad in ["", "/a", "a//b", "./a", "a/..", "a/.git/config", ".GIT", "a\0b", "a/"] {
+            assert!(TreePath::new(bad.as_bytes()).is_err(), "{bad:?}");
+        }
+    }
+}
