@@ -1,0 +1,155 @@
+//! The contract: the immutable terms of a session. It names the agent, the checks and what each must show, what may be
+//! edited, and every limit. It has no goal: the task is a turn's input.
+
+use countersign_types::{Digest, Millis, Money, StrengthLevel, Tier, TierProperties, Trust, canonical_json};
+use serde::{Deserialize, Serialize};
+
+pub const CONTRACT_SCHEMA: &str = "countersign.contract/1";
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contract {
+    /// [`CONTRACT_SCHEMA`].
+    pub schema: String,
+    pub preset: PresetRef,
+    pub model: ModelTerms,
+    pub trust: Trust,
+    /// The working cell's tier. Rooms are native or stronger whatever this says.
+    pub sandbox: Tier,
+    /// Properties that every cell must show.
+    pub floor: TierProperties,
+    pub network: Network,
+    pub source: Source,
+    pub environment: EnvironmentTerms,
+    /// Empty only with `--no-check` or `ask`.
+    pub checks: Vec<CheckTerms>,
+    /// Globs anchored at the tree root. Empty: all but protected.
+    pub scope: Vec<String>,
+    /// Protected in addition to the languages' rules.
+    pub protect: Vec<String>,
+    /// A success needs a tree that differs from its base.
+    pub change_required: bool,
+    /// `--require verified`.
+    pub require_verified: bool,
+    pub min_strength: Option<StrengthLevel>,
+    /// How many claims are judged before a red one ends the turn. At least 1.
+    pub attempts: u32,
+    pub limits: Limits,
+    /// Instruction files of the repository are read as data at the start.
+    pub repository_instructions: bool,
+}
+
+impl Contract {
+    /// The digest of the canonical bytes.
+    pub fn digest(&self) -> Result<Digest, serde_json::Error> {
+        Ok(Digest::of(&canonical_json(self)?))
+    }
+}
+
+/// Named, versioned behaviour defaults, pinned by digest. `canonical` is false when a flag changed one of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PresetRef {
+    pub name: String,
+    pub digest: Digest,
+    pub canonical: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelTerms {
+    /// `provider:model` or `scripted:FILE`.
+    pub reference: String,
+    /// The origin that keys are bound to; None for `scripted:`.
+    pub endpoint: Option<String>,
+    pub max_output_tokens: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    None,
+    Host,
+}
+
+/// Where the base tree comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
+pub enum Source {
+    Git {
+        /// The absolute path that `--repo` named, as text with odd bytes escaped.
+        repository: String,
+        /// As given; the commit that it named is in the import's receipt.
+        rev: String,
+        include_dirty: bool,
+    },
+    Directory { path: String },
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnvironmentTerms {
+    pub setup: Option<Vec<String>>,
+    pub probe: Option<Vec<String>>,
+    /// Toolchains and declared caches of the host, mounted read-only.
+    pub layers: Vec<LayerTerms>,
+    /// `PATH` entries in front of the system's.
+    pub path: Vec<String>,
+    /// Further variables of every job: names and values that are no secrets.
+    pub env: std::collections::BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LayerTerms {
+    /// A path of the host.
+    pub source: String,
+    /// An absolute path in the cell.
+    pub target: String,
+    pub kind: LayerKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LayerKind {
+    Toolchain,
+    Cache,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckTerms {
+    pub argv: Vec<String>,
+    pub expect: Expect,
+    pub timeout: Millis,
+}
+
+/// What a check must show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expect {
+    /// Red on the base for a test reason, green on the final tree.
+    Fix,
+    /// Green on both.
+    Guard,
+}
+
+/// Every limit is reserved before use. None: not limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Steps: model calls with what they asked for.
+    pub turns: u32,
+    /// Input and output tokens together.
+    pub tokens: Option<u64>,
+    pub cost: Option<Money>,
+    /// Active time from approval to the first attempt to end; the final check has `check_timeout`.
+    pub deadline: Millis,
+    pub tool_actions: u32,
+    /// Bytes of tool output over the whole turn.
+    pub output_bytes: u64,
+    /// One `run` of the agent at most.
+    pub command_timeout: Millis,
+    /// Retries of one model call.
+    pub model_retries: u32,
+}
