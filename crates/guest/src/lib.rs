@@ -5,4 +5,6 @@
 //! bounded; it runs as the cell's mapped root and never follows a link that the agent made.
 #![forbid(unsafe_code)]
 
+pub mod fence;
 pub mod protocol;
+pub mod report;
