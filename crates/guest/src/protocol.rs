@@ -1,6 +1,7 @@
 //! Requests and replies of the guest: one JSON frame each, behind a 32-bit big-endian length. File descriptors that
 //! belong to a request (segments to read from or write to) are passed with its first byte (`SCM_RIGHTS`).
 
+pub use countersign_tree::Located;
 use countersign_tree::{Delta, Entry, ScratchRules, TreePath};
 use countersign_types::Digest;
 use serde::{Deserialize, Serialize};
@@ -10,15 +11,6 @@ pub const GUEST_PROTOCOL: u32 = 1;
 
 /// The most file descriptors that one request carries.
 pub const MAX_FDS: usize = 64;
-
-/// Where the bytes of one digest lie: in the `segment`-th file descriptor of the request (or the one written).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Located {
-    pub digest: Digest,
-    pub segment: u32,
-    pub offset: u64,
-    pub len: u64,
-}
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "op", deny_unknown_fields)]
@@ -37,8 +29,14 @@ pub enum Request {
     /// these as it needs. With `clear` the workspace's tree part is emptied first (scratch too: a rewind has none).
     Materialise { entries: Vec<Entry>, located: Vec<Located>, clear: bool },
     /// Walks the tree raw and compares it with the manifest that this guest knows last (import, materialise or seal).
-    /// New contents go to fd 0. `verdict`: every byte is read, no stat cache. The reply is the difference.
-    Seal { verdict: bool, scratch: ScratchRules },
+    /// New contents go to fd 0. `verdict`: every byte is read, no stat cache. `live`: a job lives while this runs, so
+    /// nothing that is seen now may be believed by its stat later. The reply is the difference.
+    Seal {
+        verdict: bool,
+        scratch: ScratchRules,
+        #[serde(default)]
+        live: bool,
+    },
     /// Makes the agent's private repository in `/workspace/.git`: the base commit and nothing else. `git_dir` is the
     /// mounted repository to take objects from; None makes a first commit from the files (a plain directory).
     InitPrivateGit { git_dir: Option<String>, commit: Option<String> },

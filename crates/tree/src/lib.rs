@@ -6,19 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod entry;
+mod glob;
+mod ignore;
 mod path;
+mod scratch;
+mod store;
 
 pub use entry::{Change, Delta, Entry, EntryMode, Manifest};
+pub use glob::{Glob, GlobError, GlobSet};
 pub use path::{PathError, TreePath};
-
-use serde::{Deserialize, Serialize};
-
-/// What belongs to scratch: patterns of the contract and of the **base** tree's ignore rules, and a fixed list per
-/// language. Nothing that the agent writes decides it; a path that the base holds is tree whatever the rules say.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ScratchRules {
-    /// Globs in the contract's language, anchored at the tree root.
-    pub globs: Vec<String>,
-    /// The base's `.gitignore` files: directory (`""` for the root) and text.
-    pub ignore_files: Vec<(String, String)>,
-}
+pub use scratch::{FIXED_DIRS, FIXED_SUFFIXES, Judgement, LOCKFILES, RulesError, Scratch, ScratchRules};
+pub use store::{Batch, Durability, Located, NewSegment, ObjectStore, StoreError};

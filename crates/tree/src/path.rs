@@ -79,7 +79,8 @@ impl TreePath {
                 rest = tail;
                 continue;
             }
-            let escape = || PathError::Escape(String::from_utf8_lossy(&tail[..tail.len().min(3)]).into_owned());
+            let escape =
+                || PathError::Escape(String::from_utf8_lossy(&tail[..tail.len().min(3)]).into_owned());
             match tail {
                 [b'\\', after @ ..] => {
                     bytes.push(b'\\');
@@ -100,7 +101,8 @@ impl TreePath {
 
 /// Characters that would move a cursor, hide text or change reading direction are escaped although they are UTF-8.
 fn shown_as_is(c: char) -> bool {
-    let hidden = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    let hidden =
+        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     !(c.is_control() || hidden || c == '\\')
 }
 
@@ -153,7 +155,9 @@ mod tests {
 
     #[test]
     fn every_path_has_one_spelling_that_reads_back() {
-        for bytes in [&b"a/b c"[..], b"new\nline", b"back\\slash", b"\xff\xfe", "é/\u{202e}x".as_bytes(), b"\x1b[31m"] {
+        for bytes in
+            [&b"a/b c"[..], b"new\nline", b"back\\slash", b"\xff\xfe", "é/\u{202e}x".as_bytes(), b"\x1b[31m"]
+        {
             let path = TreePath::new(bytes).unwrap();
             let text = path.to_string();
             assert!(text.chars().all(shown_or_slash), "{text}");
