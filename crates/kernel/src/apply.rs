@@ -1,0 +1,240 @@
+//! A state is a function of its events.
+
+use countersign_types::{EffectId, GateKey, Millis};
+
+use crate::effect::{EffectKind, EffectResult, EffectState};
+use crate::event::{Event, RecoverDecision};
+use crate::gates::Gate;
+use crate::state::{
+    Base, BaseRun, Ending, Inspected, OpenCell, Outstanding, PatchState, RoomRun, Sealed, Session, Turn,
+};
+use crate::work::call_index;
+
+/// Applies one event. Total: an event that does not fit the state (a journal from elsewhere) changes only counters.
+pub fn apply(session: &mut Session, at: Millis, event: &Event) {
+    session.seq = session.seq.saturating_add(1);
+    match event {
+        Event::SessionOpened { .. } => session.opened = true,
+        Event::TurnQueued { turn, input, .. } => session.turn = Some(Turn::new(*turn, *input)),
+        Event::SessionClosed => session.closed = true,
+        _ => {
+            if let Some(turn) = &mut session.turn {
+                apply_to_turn(turn, at, event);
+            }
+        }
+    }
+}
+
+fn apply_to_turn(turn: &mut Turn, at: Millis, event: &Event) {
+    match event {
+        Event::TurnApproved { capabilities, .. } => {
+            turn.approved_at = Some(at);
+            turn.capabilities = capabilities.iter().copied().collect();
+        }
+        Event::EffectIntended { effect, kind, permit, reserve } => {
+            let tries = turn.tries.entry((effect.step, effect.slot)).or_default();
+            *tries = tries.saturating_add(1);
+            if *kind == EffectKind::ModelCall {
+                begin_model_call(turn, *effect);
+                turn.budget.reserve(*reserve);
+            }
+            let outstanding =
+                Outstanding { kind: *kind, permit: *permit, reserve: *reserve, state: EffectState::Intended };
+            turn.outstanding.insert(*effect, outstanding);
+        }
+        Event::EffectDispatched { effect } => {
+            if let Some(outstanding) = turn.outstanding.get_mut(effect) {
+                outstanding.state = EffectState::Dispatched;
+            }
+        }
+        Event::EffectCompleted { effect, result } => {
+            if let Some(outstanding) = turn.outstanding.remove(effect) {
+                complete(turn, *effect, outstanding, result);
+            }
+        }
+        Event::EffectFailed { effect, failure } => {
+            if let Some(outstanding) = turn.outstanding.remove(effect) {
+                if outstanding.kind == EffectKind::ModelCall {
+                    if failure.billed {
+                        turn.budget.forfeit();
+                    } else {
+                        turn.budget.release(outstanding.reserve);
+                    }
+                }
+                if outstanding.kind == EffectKind::Patch {
+                    turn.patch = PatchState::Failed { by: *effect };
+                } else {
+                    turn.failure = Some((*effect, outstanding.kind, *failure));
+                }
+            }
+        }
+        Event::EffectAbandoned { effect } => {
+            turn.outstanding.remove(effect);
+        }
+        Event::EffectForfeited { effect } => {
+            turn.outstanding.remove(effect);
+            turn.budget.forfeit();
+        }
+        Event::EffectUnknown { effect } => {
+            turn.outstanding.remove(effect);
+            turn.lost = true;
+        }
+        Event::EffectDenied { effect, .. } => {
+            turn.calls_done.insert(call_index(*effect));
+        }
+        Event::RetryScheduled { not_before, .. } => {
+            turn.failure = None;
+            turn.retries = turn.retries.saturating_add(1);
+            turn.not_before = Some(*not_before);
+        }
+        Event::AttemptBegun { attempt, path } => {
+            turn.attempt = *attempt;
+            turn.path = Some(*path);
+            turn.failure = None;
+            turn.not_before = None;
+            turn.gates.clear();
+        }
+        Event::GateDecided { gate, status, reason, strength, by, .. } => {
+            turn.gates.insert(*gate, Gate { status: *status, reason: *reason, strength: *strength, by: *by });
+        }
+        Event::AttemptReturned { gate, .. } => return_to_work(turn, *gate),
+        Event::CancelRequested { how } => turn.cancel = Some(*how),
+        Event::DrainRequested => {
+            turn.drain = true;
+            turn.parked_at = Some(at);
+        }
+        Event::Resumed => {
+            turn.drain = false;
+            if let Some(parked_at) = turn.parked_at.take() {
+                turn.idle = turn.idle.saturating_add(at.saturating_sub(parked_at));
+            }
+            turn.cell = None;
+        }
+        Event::Recovered { decision } => {
+            turn.cell = None;
+            turn.lost |= *decision == RecoverDecision::Interrupt;
+        }
+        Event::TurnEnded { outcome, reason, strength, rescued_from, reset_at, .. } => {
+            turn.outstanding.clear();
+            turn.ending = Some(Ending {
+                outcome: *outcome,
+                reason: *reason,
+                strength: *strength,
+                rescued_from: *rescued_from,
+                reset_at: *reset_at,
+            });
+        }
+        Event::SessionOpened { .. } | Event::TurnQueued { .. } | Event::SessionClosed => {}
+    }
+}
+
+fn begin_model_call(turn: &mut Turn, effect: EffectId) {
+    turn.not_before = None;
+    if effect.step > turn.step {
+        turn.step = effect.step;
+        turn.retries = 0;
+    }
+    turn.model_done = false;
+    turn.reply_open = false;
+    turn.calls.clear();
+    turn.calls_done.clear();
+}
+
+fn complete(turn: &mut Turn, effect: EffectId, outstanding: Outstanding, result: &EffectResult) {
+    match result {
+        EffectResult::Import { tree, commit, entries, dirty } => {
+            turn.base = Some(Base { tree: *tree, commit: commit.clone(), entries: *entries, dirty: *dirty });
+            turn.head = Some(*tree);
+        }
+        EffectResult::Setup { environment, job } => {
+            turn.environment = Some(*environment);
+            turn.setup = Some(*job);
+        }
+        EffectResult::Probe { job } => turn.probe = Some(*job),
+        EffectResult::BaseRun { verdict, job, cached, drift } => {
+            let run = BaseRun { verdict: *verdict, job: *job, cached: *cached, drift: *drift, by: effect };
+            turn.base_runs.push(run);
+        }
+        EffectResult::Open { tier, observed } => {
+            let cell = OpenCell { tier: *tier, observed: observed.clone() };
+            turn.last_cell = Some(cell.clone());
+            turn.cell = Some(cell);
+        }
+        EffectResult::ModelCall { usage, cost, stop, calls, text_bytes } => {
+            turn.budget.settle(outstanding.reserve, *usage, *cost);
+            turn.model_done = true;
+            turn.reply_open = true;
+            turn.retries = 0;
+            turn.declined = *stop == crate::ModelStop::Declined;
+            turn.cut_off = *stop == crate::ModelStop::Length;
+            turn.calls.clone_from(calls);
+            turn.calls_done.clear();
+            turn.text_bytes = *text_bytes;
+        }
+        EffectResult::Tool { refused, tree, output_bytes, .. } => {
+            turn.calls_done.insert(call_index(effect));
+            if let Some(tree) = tree {
+                turn.head = Some(*tree);
+            }
+            turn.budget.output_bytes = turn.budget.output_bytes.saturating_add(*output_bytes);
+            if !refused && charged(outstanding.kind) {
+                turn.budget.tool_actions = turn.budget.tool_actions.saturating_add(1);
+            }
+        }
+        EffectResult::Seal { tree, unsealable } => {
+            if *unsealable == 0 {
+                turn.sealed = Some(Sealed { tree: *tree, by: effect });
+                turn.head = Some(*tree);
+                // A verdict seal ends the cell.
+                turn.cell = None;
+            } else {
+                turn.unsealable = Some(effect);
+            }
+        }
+        EffectResult::Inspect { fence, fence_reason, scope, changed, .. } => {
+            turn.inspected = Some(Inspected {
+                fence: *fence,
+                fence_reason: *fence_reason,
+                scope: *scope,
+                changed: *changed,
+                by: effect,
+            });
+        }
+        EffectResult::Room { status, reason, strength, job, observed } => turn.rooms.push(RoomRun {
+            status: *status,
+            reason: *reason,
+            strength: *strength,
+            job: *job,
+            observed: observed.clone(),
+            by: effect,
+        }),
+        EffectResult::Patch { patch, bytes } => {
+            turn.patch = PatchState::Made { digest: *patch, bytes: *bytes, by: effect };
+        }
+    }
+}
+
+/// Does the kind cost a tool action?
+pub(crate) const fn charged(kind: EffectKind) -> bool {
+    match kind {
+        EffectKind::Tool { tool } => !matches!(tool, crate::ToolName::Finish | crate::ToolName::Invalid),
+        _ => false,
+    }
+}
+
+fn return_to_work(turn: &mut Turn, gate: GateKey) {
+    turn.path = None;
+    turn.sealed = None;
+    turn.unsealable = None;
+    turn.inspected = None;
+    turn.rooms.clear();
+    turn.patch = PatchState::Due;
+    turn.gates.clear();
+    // The step is over: the next thing is a model call that sees the feedback.
+    turn.calls.clear();
+    turn.calls_done.clear();
+    turn.model_done = true;
+    turn.reply_open = false;
+    turn.text_bytes = 0;
+    turn.unsealable_offered |= gate == GateKey::Seal;
+}

@@ -1,0 +1,200 @@
+//! The gate plan: which gates are armed, in what order they are asked, and what their answers make of the turn. The
+//! same plan on every path that could end well.
+
+use countersign_types::{CheckIndex, EffectId, GateKey, GateStatus, Reason, Strength};
+
+use crate::contract::Contract;
+use crate::event::EndPath;
+use crate::state::{Ending, PatchState, Turn};
+
+/// What one gate said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gate {
+    pub status: GateStatus,
+    pub reason: Option<Reason>,
+    pub strength: Option<Strength>,
+    /// The effect that holds the detail.
+    pub by: Option<EffectId>,
+}
+
+/// The next thing that the plan wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GatePlanStep {
+    Seal,
+    Inspect,
+    Room(CheckIndex),
+    Patch,
+    Decide(GateKey, Gate),
+    /// Red, and the agent may try again.
+    Return(GateKey),
+    End(Ending),
+}
+
+/// Is the gate part of this contract's plan?
+#[must_use]
+pub(crate) fn armed(key: GateKey, contract: &Contract) -> bool {
+    let checked = !contract.checks.is_empty();
+    match key {
+        GateKey::Seal | GateKey::Answer | GateKey::Check => checked,
+        // Protection arms itself with the check.
+        GateKey::Fence => checked || !contract.protect.is_empty(),
+        GateKey::Scope => !contract.scope.is_empty(),
+        GateKey::Change => contract.change_required,
+        GateKey::Repro | GateKey::Review => false,
+    }
+}
+
+const fn passed(by: Option<EffectId>) -> Gate {
+    Gate { status: GateStatus::Passed, reason: None, strength: None, by }
+}
+
+const fn failed(reason: Reason, by: Option<EffectId>) -> Gate {
+    Gate { status: GateStatus::Failed, reason: Some(reason), strength: None, by }
+}
+
+/// The next step of the plan for a turn whose attempt has begun.
+#[must_use]
+pub(crate) fn next(turn: &Turn, contract: &Contract, path: EndPath) -> GatePlanStep {
+    for key in GateKey::ALL {
+        if let Some(gate) = turn.gates.get(key) {
+            if !matches!(gate.status, GateStatus::Passed | GateStatus::Absent) {
+                return after_stop(turn, contract, path, *key, *gate);
+            }
+            continue;
+        }
+        if let Some(step) = ask(turn, contract, path, *key) {
+            return step;
+        }
+    }
+    conclude(turn, contract, path, None)
+}
+
+/// What an undecided gate needs, or its decision; None when the plan goes past it.
+fn ask(turn: &Turn, contract: &Contract, path: EndPath, key: GateKey) -> Option<GatePlanStep> {
+    let is_armed = armed(key, contract);
+    let capped = matches!(path, EndPath::Cap { .. });
+    let decide = |gate| Some(GatePlanStep::Decide(key, gate));
+    match key {
+        // A tree is sealed on every path, also without a check: it is what the patch delivers.
+        GateKey::Seal => match (turn.unsealable, turn.sealed) {
+            (Some(by), _) => decide(failed(Reason::Unsealable, Some(by))),
+            (None, None) => Some(GatePlanStep::Seal),
+            (None, Some(sealed)) => is_armed.then_some(GatePlanStep::Decide(key, passed(Some(sealed.by)))),
+        },
+        GateKey::Answer => match path {
+            EndPath::Claim { empty: true } | EndPath::Finish { empty: true } => {
+                decide(failed(Reason::EmptyAnswer, None))
+            }
+            _ if is_armed && !capped => decide(passed(None)),
+            _ => None,
+        },
+        GateKey::Fence | GateKey::Scope | GateKey::Change => {
+            let Some(seen) = turn.inspected else {
+                return Some(GatePlanStep::Inspect);
+            };
+            if !is_armed {
+                return None;
+            }
+            let by = Some(seen.by);
+            decide(match key {
+                GateKey::Fence => Gate { status: seen.fence, reason: seen.fence_reason, strength: None, by },
+                GateKey::Scope if seen.scope == GateStatus::Failed => failed(Reason::Paths, by),
+                GateKey::Change if seen.changed == 0 => failed(Reason::NoChange, by),
+                _ => passed(by),
+            })
+        }
+        GateKey::Check => {
+            if !is_armed || (capped && turn.inspected.is_some_and(|i| i.changed == 0)) {
+                return None;
+            }
+            if let Some(run) = turn.rooms.iter().find(|run| run.status != GateStatus::Passed) {
+                return decide(Gate { status: run.status, reason: run.reason, strength: None, by: Some(run.by) });
+            }
+            if let Some(check) = turn.next_room(contract) {
+                return Some(GatePlanStep::Room(check));
+            }
+            decide(check_passed(turn, contract))
+        }
+        GateKey::Repro | GateKey::Review => None,
+    }
+}
+
+/// All checks passed: the verdict is as strong as the weakest of them.
+fn check_passed(turn: &Turn, contract: &Contract) -> Gate {
+    let by = turn.rooms.last().map(|run| run.by);
+    let weakest = turn.rooms.iter().map(|run| run.strength).min_by_key(|s| s.map(|s| s.level)).flatten();
+    let enough = match (contract.min_strength, weakest) {
+        (None, _) => true,
+        (Some(floor), Some(strength)) => strength.level >= floor,
+        (Some(_), None) => false,
+    };
+    if enough {
+        Gate { status: GateStatus::Passed, reason: None, strength: weakest, by }
+    } else {
+        Gate { strength: weakest, ..failed(Reason::TooWeak, by) }
+    }
+}
+
+fn after_stop(turn: &Turn, contract: &Contract, path: EndPath, key: GateKey, gate: Gate) -> GatePlanStep {
+    let capped = matches!(path, EndPath::Cap { .. });
+    let steps_left = turn.step < contract.limits.turns;
+    let offer_unsealable = key == GateKey::Seal && !turn.unsealable_offered;
+    let work_again = matches!(key, GateKey::Check | GateKey::Change | GateKey::Answer)
+        && gate.reason != Some(Reason::TooWeak)
+        && turn.attempt < contract.attempts;
+    if !capped && steps_left && (offer_unsealable || work_again) {
+        return GatePlanStep::Return(key);
+    }
+    conclude(turn, contract, path, Some((key, gate)))
+}
+
+fn conclude(turn: &Turn, contract: &Contract, path: EndPath, stop: Option<(GateKey, Gate)>) -> GatePlanStep {
+    // The patch is made on every end that sealed a changed tree, so that a person can look at what was refused.
+    let changed = match (turn.sealed, &turn.base) {
+        (Some(sealed), Some(base)) => sealed.tree != base.tree,
+        _ => false,
+    };
+    if changed && turn.patch == PatchState::Due {
+        return GatePlanStep::Patch;
+    }
+    GatePlanStep::End(ending(turn, contract, path, stop, changed))
+}
+
+fn ending(turn: &Turn, contract: &Contract, path: EndPath, stop: Option<(GateKey, Gate)>, changed: bool) -> Ending {
+    let end = |reason: Reason| Ending {
+        outcome: reason.outcome(),
+        reason,
+        strength: None,
+        rescued_from: None,
+        reset_at: None,
+    };
+    let named = stop.map(|(_, gate)| {
+        // A gate that could not tell never ends as what it would have found.
+        let fallback = Reason::GateUnverifiable;
+        end(gate.reason.unwrap_or(fallback))
+    });
+    let checked = !contract.checks.is_empty();
+    let check = turn.gates.get(&GateKey::Check).filter(|gate| gate.status == GateStatus::Passed);
+    match (path, named) {
+        (EndPath::Cap { reason }, Some(named)) => match named.reason {
+            // What the agent did to the rules outweighs how far it came.
+            Reason::ProtectedFiles | Reason::PlantedRunnerConfig | Reason::ProfileChanged | Reason::Paths => named,
+            _ => end(reason),
+        },
+        (EndPath::Cap { reason }, None) => match check {
+            Some(gate) if changed => Ending {
+                strength: gate.strength,
+                rescued_from: Some(reason),
+                ..end(Reason::ChecksPassed)
+            },
+            _ => end(reason),
+        },
+        (_, Some(named)) => named,
+        (_, None) if checked => match check {
+            Some(gate) => Ending { strength: gate.strength, ..end(Reason::ChecksPassed) },
+            // Unreachable by the plan; an absent check is never a pass.
+            None => end(Reason::GateUnverifiable),
+        },
+        (_, None) => end(Reason::NoClaim),
+    }
+}
