@@ -1,0 +1,28 @@
+//! Gates: the rules that can stop a success. Specs go out, results come in; the engine acts in between.
+//!
+//! The order in which a turn uses this crate: [`Fence::write_guard`] while the agent works; then, on a sealed tree,
+//! [`Fence::judge`] says what is wrong by path alone and which changed files need a parser, the guest parses those,
+//! [`FencePlan::conclude`] decides; [`Scope::violations`]; [`CheckPlan::job`] for each room, and [`judge_base`] and
+//! [`judge_final`] read the receipts; [`feedback`] tells the agent about a red attempt.
+//!
+//! Architecture invariants: no I/O, no clock, no process; nothing here parses what a file holds (the guest does that,
+//! inside a cell); a rule is a row of one table in [`rules`]; what cannot be told is `unverifiable`, never a pass;
+//! nothing that the agent writes can turn a rule off.
+#![forbid(unsafe_code)]
+
+mod check;
+mod feedback;
+mod fence;
+mod room;
+pub mod rules;
+mod runner;
+mod scope;
+
+pub use check::{
+    BaseVerdict, CheckDecision, RedCause, environment_failure, judge_base, judge_final, too_weak, weakest,
+};
+pub use feedback::{FEEDBACK_LIMIT, FeedbackItem, feedback};
+pub use fence::{Fence, FencePlan, GateDecision};
+pub use room::{CellPaths, CheckPlan, RoomJob, job_env};
+pub use runner::Runner;
+pub use scope::{Scope, scope_violations};
