@@ -1,0 +1,17 @@
+//! The engine: the one loop that drives a turn, and the one boundary that acts.
+//!
+//! Read [`drive`] first: it is the story of a task from top to bottom. `perform` carries out what the kernel planned;
+//! everything below it is one effect each.
+//!
+//! Architecture invariants: the clock, ids, sleep, store, cells and models are ports ([`Ports`]); nothing here opens a
+//! file, starts a process, reads a clock or the environment (clippy's `disallowed-methods` holds this); no other
+//! module acts.
+#![forbid(unsafe_code)]
+
+mod observe;
+mod ports;
+mod view;
+
+pub use observe::{Observer, Trace};
+pub use ports::{CellChoice, Clock, Home, Ids, Interrupt, Interrupts, Ports, Sources};
+pub use view::{ErrorView, GateView, PatchView, View};

@@ -1,0 +1,86 @@
+//! What the engine needs from outside.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use countersign_cell::Cells;
+use countersign_llm::Provider;
+use countersign_redact::Redactor;
+use countersign_store::Store;
+use countersign_tree::ObjectStore;
+use countersign_types::Millis;
+use futures::future::BoxFuture;
+
+use crate::Observer;
+
+/// Time, injected.
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// Milliseconds since the Unix epoch.
+    fn now(&self) -> Millis;
+    fn sleep(&self, wait: Millis) -> BoxFuture<'static, ()>;
+}
+
+/// Randomness, injected: salts, session ids, jitter.
+pub trait Ids: Send + Sync + fmt::Debug {
+    fn bytes(&self) -> [u8; 16];
+}
+
+/// A request from outside that interrupts what is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// SIGINT, or a request to cancel.
+    Cancel(countersign_kernel::CancelHow),
+    /// SIGTERM: park.
+    Drain,
+}
+
+/// Where interrupts come from. `next` never resolves when none comes.
+pub trait Interrupts: Send + Sync + fmt::Debug {
+    fn next(&self) -> BoxFuture<'_, Interrupt>;
+}
+
+/// The tiers that a session may use: one for the working cell, one for everything that judges or reads the repository.
+#[derive(Clone, Debug)]
+pub struct CellChoice {
+    pub working: Arc<dyn Cells>,
+    /// Native or stronger. None where no room can be made: then a contract with a check was refused at admission.
+    pub rooms: Option<Arc<dyn Cells>>,
+}
+
+/// Host paths that cells mount to read the base from. Resolved by the caller, opened by nobody but a cell.
+#[derive(Clone, Debug)]
+pub enum Sources {
+    Git {
+        /// The directory that `git rev-parse --git-common-dir` would name, found without running git.
+        git_dir: PathBuf,
+        /// Mounted as well with `--include-dirty`.
+        work_tree: Option<PathBuf>,
+    },
+    Directory(PathBuf),
+}
+
+/// Directories of the home that belong to this session.
+#[derive(Clone, Debug)]
+pub struct Home {
+    /// `sessions/<id>/`: cells' states live below it while they run; the patch stays there.
+    pub session: PathBuf,
+    /// `layers/`: what setups made, by digest.
+    pub layers: PathBuf,
+}
+
+/// Everything that one session is driven with.
+#[derive(Clone, Debug)]
+pub struct Ports {
+    pub clock: Arc<dyn Clock>,
+    pub ids: Arc<dyn Ids>,
+    pub store: Arc<dyn Store>,
+    pub objects: Arc<ObjectStore>,
+    pub cells: CellChoice,
+    pub provider: Arc<dyn Provider>,
+    pub redactor: Arc<Redactor>,
+    pub interrupts: Arc<dyn Interrupts>,
+    pub observer: Arc<dyn Observer>,
+    pub sources: Sources,
+    pub home: Home,
+}
