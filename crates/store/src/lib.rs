@@ -7,10 +7,20 @@
 //! events mean.
 #![forbid(unsafe_code)]
 
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 mod error;
+mod kinds;
+mod line;
+mod memory;
+mod sqlite;
 mod store;
+mod worker;
 
 pub use error::StoreError;
+pub use kinds::KnownKinds;
+pub use memory::MemoryStore;
+pub use sqlite::{Home, Options, SqliteStore};
 pub use store::{
     Append, Appended, Authority, EventPage, Fence, Lease, LeaseGuard, ListFilter, Loaded, NewEvent,
     NewPayload, NewSession, OutboxItem, OutboxRow, PayloadRef, SessionRow, Store, StoredEvent,
@@ -18,3 +28,12 @@ pub use store::{
 
 /// The largest number of events that one append may hold.
 pub const MAX_EVENTS_PER_APPEND: usize = 1024;
+
+/// The longest event line in bytes. Longer things are payloads.
+pub const MAX_LINE: usize = 1024 * 1024;
+
+/// The largest payload in bytes.
+pub const MAX_PAYLOAD: usize = 256 * 1024 * 1024;
+
+/// Payloads up to this many bytes are committed in the database, longer ones are files of their own.
+pub const MAX_INLINE_PAYLOAD: usize = 32 * 1024;

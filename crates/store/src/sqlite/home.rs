@@ -1,0 +1,187 @@
+//! The home directory: made private, refused on file systems where locks cannot be trusted.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use countersign_types::SessionId;
+
+use super::fault;
+use crate::StoreError;
+
+/// Only the owner may look into a home.
+const PRIVATE: u32 = 0o700;
+
+/// The names of everything in a home. Others ask here and build no path themselves.
+#[derive(Clone, Debug)]
+pub struct Home {
+    root: PathBuf,
+}
+
+impl Home {
+    /// Makes what is missing, private to the user. An existing directory keeps its mode.
+    pub(super) fn prepare(root: &Path) -> Result<Self, StoreError> {
+        make_durable(root)?;
+        let root = fs::canonicalize(root).map_err(|e| fault::io("resolve", root, e))?;
+        refuse_network(&root)?;
+        let home = Self { root };
+        for dir in [home.blobs(), home.sessions()] {
+            make_durable(&dir)?;
+        }
+        Ok(home)
+    }
+
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    #[must_use]
+    pub fn database(&self) -> PathBuf {
+        self.root.join("countersign.db")
+    }
+
+    #[must_use]
+    pub fn blobs(&self) -> PathBuf {
+        self.root.join("blobs")
+    }
+
+    /// One directory: cells, caches and the lock of one session. It exists once the session was created.
+    #[must_use]
+    pub fn session(&self, session: &SessionId) -> PathBuf {
+        self.sessions().join(session.as_str())
+    }
+
+    fn sessions(&self) -> PathBuf {
+        self.root.join("sessions")
+    }
+
+    pub(super) fn lease_lock(&self, session: &SessionId) -> PathBuf {
+        self.session(session).join("lock")
+    }
+
+    pub(super) fn writer_lock(&self) -> PathBuf {
+        self.root.join("writer.lock")
+    }
+}
+
+/// Makes a directory and its missing parents, and the names of all of them durable.
+pub(super) fn make_durable(dir: &Path) -> Result<(), StoreError> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    let parent = dir.parent().filter(|p| !p.as_os_str().is_empty());
+    if let Some(parent) = parent {
+        make_durable(parent)?;
+    }
+    match DirBuilder::new().mode(PRIVATE).create(dir) {
+        Ok(()) => sync_dir(parent.unwrap_or(Path::new("."))),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
+        Err(e) => Err(fault::io("make the directory", dir, e)),
+    }
+}
+
+pub(super) fn sync_dir(dir: &Path) -> Result<(), StoreError> {
+    File::open(dir).and_then(|d| d.sync_all()).map_err(|e| fault::io("sync", dir, e))
+}
+
+/// Magic numbers of statfs(2) whose file systems live on another machine. (linux/magic.h; SMB2 and the like from the
+/// drivers themselves.)
+const NETWORK_MAGIC: &[(u32, &str)] = &[
+    (0x6969, "nfs"),
+    (0x517B, "smb"),
+    (0xFF53_4D42, "cifs"),
+    (0xFE53_4D42, "smb2"),
+    (0x0102_1997, "9p"),
+    (0x5346_414F, "afs"),
+    (0x6B41_4653, "kafs"),
+    (0x7375_7245, "coda"),
+    (0x00C3_6400, "ceph"),
+    (0x0BD0_0BD0, "lustre"),
+    (0x564C, "ncp"),
+    (0x0116_1970, "gfs2"),
+    (0x7461_636F, "ocfs2"),
+];
+
+const FUSE_MAGIC: u32 = 0x6573_5546;
+
+/// FUSE file systems say what they are only in the mount table. Local ones (ntfs3, bindfs, mergerfs) are fine.
+const NETWORK_FUSE: &[&str] = &[
+    "sshfs",
+    "s3fs",
+    "rclone",
+    "gcsfuse",
+    "goofys",
+    "glusterfs",
+    "davfs",
+    "davfs2",
+    "curlftpfs",
+    "smbnetfs",
+    "ceph",
+    "cephfs",
+    "juicefs",
+    "seaweedfs",
+    "blobfuse",
+    "blobfuse2",
+    "moosefs",
+    "mfs",
+];
+
+fn refuse_network(root: &Path) -> Result<(), StoreError> {
+    let stat = rustix::fs::statfs(root).map_err(|e| fault::io("inspect", root, e.into()))?;
+    // The field's width differs between architectures; every magic number has 32 bits.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "magic numbers have 32 bits")]
+    let magic = stat.f_type as u32;
+    let kind = match NETWORK_MAGIC.iter().find(|(number, _)| *number == magic) {
+        Some((_, name)) => Some((*name).to_owned()),
+        None if magic == FUSE_MAGIC => {
+            let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+            mount_type(&table, root).filter(|name| is_network_fuse(name))
+        }
+        None => None,
+    };
+    match kind {
+        Some(kind) => Err(StoreError::NetworkFileSystem { path: root.to_owned(), kind }),
+        None => Ok(()),
+    }
+}
+
+fn is_network_fuse(fs_type: &str) -> bool {
+    fs_type.strip_prefix("fuse.").is_some_and(|name| NETWORK_FUSE.contains(&name))
+}
+
+/// The type of the mount that `path` is on, from the text of `/proc/self/mountinfo` (proc(5)).
+fn mount_type(table: &str, path: &Path) -> Option<String> {
+    let mounts = table.lines().filter_map(|line| {
+        let (left, right) = line.split_once(" - ")?;
+        let point = unescape(left.split(' ').nth(4)?);
+        path.starts_with(&point).then(|| (point.len(), right.split(' ').next().unwrap_or("").to_owned()))
+    });
+    // The last of equally long mount points lies on top.
+    mounts.max_by_key(|(len, _)| *len).map(|(_, fs_type)| fs_type)
+}
+
+/// Mount points have space, tab, newline and backslash as three octal digits.
+fn unescape(field: &str) -> String {
+    field.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_mount_decides_and_remote_fuse_is_told_from_local() {
+        let table = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                     40 22 0:41 / /mnt/my\\040disk rw shared:1 - fuse.sshfs me@host:/ rw\n\
+                     41 22 0:42 / /mnt rw - fuse.mergerfs a:b rw\n";
+        let of = |p: &str| mount_type(table, Path::new(p)).unwrap();
+        assert_eq!(of("/mnt/my disk/home"), "fuse.sshfs");
+        assert_eq!(of("/mnt/other"), "fuse.mergerfs");
+        assert_eq!(of("/home/me"), "ext4");
+        assert!(
+            is_network_fuse("fuse.sshfs") && !is_network_fuse("fuse.mergerfs") && !is_network_fuse("ext4")
+        );
+    }
+}
