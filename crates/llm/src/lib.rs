@@ -11,14 +11,17 @@
 //! - The trait knows no async runtime. Only the HTTP transport uses one.
 #![forbid(unsafe_code)]
 
+mod chat;
 mod conversation;
 mod error;
+mod file;
 mod json;
 mod model_ref;
 mod price;
 mod provider;
 mod reply;
 mod retry;
+mod scripted;
 mod secret;
 mod timer;
 
@@ -30,5 +33,6 @@ pub use price::Price;
 pub use provider::Provider;
 pub use reply::{Call, Reply, Stop, Usage};
 pub use retry::RetryPolicy;
+pub use scripted::{Answer, Entry, MAX_SCRIPT, Script, ScriptError, Scripted, ScriptedCall, ScriptedUsage};
 pub use secret::Secret;
 pub use timer::Timer;

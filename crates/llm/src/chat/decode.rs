@@ -1,0 +1,410 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use countersign_types::Money;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::chat::failure::{Hints, body_failure};
+use crate::{Call, ErrorClass, RawJson, Reply, SendError, Stop, Usage};
+
+/// The parts of a response that we read. Everything else is only in the stored bytes.
+#[derive(Deserialize)]
+struct Response<'a> {
+    #[serde(borrow, default)]
+    choices: Option<Vec<Choice<'a>>>,
+    #[serde(default)]
+    usage: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(borrow, default)]
+    message: Option<&'a RawValue>,
+    #[serde(default)]
+    finish_reason: Option<Value>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+/// Reads the body of a successful response. `call` makes the ids of calls that came without one: the same bytes under
+/// the same number always give the same reply.
+pub(crate) fn decode(call: u64, body: &[u8]) -> Result<Reply, SendError> {
+    // A body that carries an error under status 200 is an error whatever else it holds.
+    if let Some(error) = body_failure(body, &Hints::status(200)) {
+        return Err(error.maybe_billed());
+    }
+    let response: Response<'_> = serde_json::from_slice(body)
+        .map_err(|error| bad(&format!("the response is not a chat completion: {error}")))?;
+    let Some(choice) = response.choices.as_deref().and_then(<[_]>::first) else {
+        return Err(bad("the response holds no choice"));
+    };
+    if let Some(error) = choice.error.as_ref().filter(|error| !error.is_null()) {
+        let body = serde_json::json!({ "error": error }).to_string();
+        if let Some(error) = body_failure(body.as_bytes(), &Hints::status(200)) {
+            return Err(error.maybe_billed());
+        }
+    }
+    let Some(raw) = choice.message else {
+        return Err(bad("the first choice holds no message"));
+    };
+    let message: BTreeMap<String, Value> = serde_json::from_str(raw.get())
+        .map_err(|error| bad(&format!("the message is not a JSON object that can be read: {error}")))?;
+
+    let content = Content::read(message.get("content"))?;
+    let (calls, calls_repaired) = read_calls(call, message.get("tool_calls"))?;
+    let refusal = message.get("refusal").and_then(Value::as_str).filter(|text| !text.is_empty());
+    let refusal = refusal.map(str::to_owned).or(content.refusal);
+    let stop = stop(choice.finish_reason.as_ref(), !calls.is_empty(), refusal.is_some())?;
+    let assistant = if calls_repaired || !message.contains_key("role") {
+        repaired(message, &calls)
+            .map_err(|error| bad(&format!("the message could not be repaired: {error}")))?
+    } else {
+        RawJson::parse(raw.get().to_owned()).map_err(|error| bad(&error.to_string()))?
+    };
+    let usage = response.usage.unwrap_or_default();
+    Ok(Reply {
+        text: content.text.or(refusal),
+        calls,
+        stop,
+        usage: read_usage(&usage),
+        cost: usage.get("cost").and_then(Value::as_f64).and_then(money),
+        raw: body.to_vec(),
+        assistant,
+    })
+}
+
+/// An answer arrived, so the provider has done its work.
+fn bad(message: &str) -> SendError {
+    SendError::new(ErrorClass::BadResponse, message).maybe_billed()
+}
+
+struct Content {
+    text: Option<String>,
+    refusal: Option<String>,
+}
+
+impl Content {
+    /// Null, a string, or an array of parts.
+    fn read(value: Option<&Value>) -> Result<Self, SendError> {
+        let mut text = String::new();
+        let mut refusal = String::new();
+        match value {
+            None | Some(Value::Null) => {}
+            Some(Value::String(content)) => text.push_str(content),
+            Some(Value::Array(parts)) => {
+                for part in parts {
+                    if let Some(piece) = part.as_str().or_else(|| part.get("text").and_then(Value::as_str)) {
+                        text.push_str(piece);
+                    } else if let Some(piece) = part.get("refusal").and_then(Value::as_str) {
+                        refusal.push_str(piece);
+                    }
+                }
+            }
+            Some(_) => return Err(bad("the message's content is neither text nor a list of parts")),
+        }
+        let some = |text: String| (!text.is_empty()).then_some(text);
+        Ok(Self { text: some(text), refusal: some(refusal) })
+    }
+}
+
+/// The calls, and whether any had to be repaired so that a server would take the message back.
+fn read_calls(call: u64, value: Option<&Value>) -> Result<(Vec<Call>, bool), SendError> {
+    let items = match value {
+        None | Some(Value::Null) => return Ok((Vec::new(), false)),
+        Some(Value::Array(items)) => items,
+        Some(_) => return Err(bad("the message's tool_calls are not a list")),
+    };
+    let given: BTreeSet<&str> =
+        items.iter().filter_map(|item| item.get("id").and_then(Value::as_str)).collect();
+    let mut taken = BTreeSet::new();
+    let mut repaired = false;
+    let mut calls = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        let function = item.get("function");
+        let Some(name) = function.and_then(|f| f.get("name")).and_then(Value::as_str) else {
+            return Err(bad(&format!("tool call {index} names no function")));
+        };
+        let id = match item.get("id").and_then(Value::as_str) {
+            Some(id) if !id.is_empty() && taken.insert(id.to_owned()) => id.to_owned(),
+            // Missing (several local servers) or used twice in one message.
+            _ => {
+                repaired = true;
+                let mut id = format!("call_{call}_{index}");
+                while given.contains(id.as_str()) || !taken.insert(id.clone()) {
+                    id.push('_');
+                }
+                id
+            }
+        };
+        let arguments = match function.and_then(|f| f.get("arguments")) {
+            Some(Value::String(text)) if !text.trim().is_empty() => text.clone(),
+            Some(Value::String(_)) => "{}".to_owned(),
+            None | Some(Value::Null) => {
+                repaired = true;
+                "{}".to_owned()
+            }
+            // Some servers send the object itself.
+            Some(value) => {
+                repaired = true;
+                value.to_string()
+            }
+        };
+        calls.push(Call { id, name: name.to_owned(), arguments });
+    }
+    Ok((calls, repaired))
+}
+
+/// The message with the calls as we read them; every other field as it was.
+fn repaired(mut message: BTreeMap<String, Value>, calls: &[Call]) -> Result<RawJson, serde_json::Error> {
+    message.entry("role".to_owned()).or_insert_with(|| "assistant".into());
+    if let Some(Value::Array(items)) = message.get_mut("tool_calls") {
+        for (item, call) in items.iter_mut().zip(calls) {
+            let Some(item) = item.as_object_mut() else { continue };
+            item.insert("id".to_owned(), call.id.as_str().into());
+            item.entry("type").or_insert_with(|| "function".into());
+            if let Some(function) = item.get_mut("function").and_then(Value::as_object_mut) {
+                function.insert("arguments".to_owned(), call.arguments.as_str().into());
+            }
+        }
+    }
+    RawJson::of(&message)
+}
+
+fn stop(reason: Option<&Value>, calls: bool, refused: bool) -> Result<Stop, SendError> {
+    let reason = reason.and_then(Value::as_str);
+    Ok(match reason {
+        Some("error") => {
+            let text = "the provider broke off its answer with finish_reason `error`";
+            return Err(SendError::new(ErrorClass::Overloaded, text).maybe_billed());
+        }
+        Some("length" | "max_tokens") => Stop::Length,
+        Some("content_filter") => Stop::ContentFilter,
+        Some("refusal") => Stop::Refusal,
+        _ if refused => Stop::Refusal,
+        // Some servers say `stop` and send calls all the same.
+        _ if calls => Stop::ToolCalls,
+        Some("stop" | "end_turn" | "eos") => Stop::End,
+        Some(other) => Stop::Other(crate::error::printable(other, MAX_STOP_WORD)),
+        None => Stop::Other("none".to_owned()),
+    })
+}
+
+/// Bytes of an unknown stop reason that are kept.
+const MAX_STOP_WORD: usize = 64;
+
+fn read_usage(usage: &Value) -> Usage {
+    let at = |path: &str| usage.pointer(path).and_then(Value::as_u64);
+    Usage {
+        input: at("/prompt_tokens"),
+        output: at("/completion_tokens"),
+        cached: at("/prompt_tokens_details/cached_tokens").or_else(|| at("/prompt_cache_hit_tokens")),
+        reasoning: at("/completion_tokens_details/reasoning_tokens"),
+    }
+}
+
+/// Dollars as some providers report them. A cost above zero is never rounded down to nothing.
+fn money(usd: f64) -> Option<Money> {
+    const MICRO: f64 = 1e6;
+    /// More than this for one call is not a cost but a broken number.
+    const MOST: f64 = 1e6;
+    if !usd.is_finite() || !(0.0..=MOST).contains(&usd) {
+        return None;
+    }
+    let micro = (usd * MICRO).round();
+    let micro = if usd > 0.0 { micro.max(1.0) } else { micro };
+    Some(Money::from_micro_usd(micro as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn body(message: &Value, finish: &Value) -> Vec<u8> {
+        json!({"choices": [{"index": 0, "message": message, "finish_reason": finish}]})
+            .to_string()
+            .into_bytes()
+    }
+
+    fn read(message: Value, finish: Value) -> Reply {
+        decode(7, &body(&message, &finish)).unwrap()
+    }
+
+    fn call(id: &str, name: &str, arguments: &str) -> Call {
+        Call { id: id.into(), name: name.into(), arguments: arguments.into() }
+    }
+
+    #[test]
+    fn content_may_be_text_null_or_parts() {
+        let text =
+            |content: Value| read(json!({"role": "assistant", "content": content}), json!("stop")).text;
+        assert_eq!(text(json!("hi")), Some("hi".into()));
+        assert_eq!(text(json!("")), None);
+        assert_eq!(text(json!(null)), None);
+        let parts =
+            json!([{"type": "text", "text": "a"}, {"type": "output_text", "text": "b"}, {"type": "novel"}]);
+        assert_eq!(text(parts), Some("ab".into()));
+        assert_eq!(read(json!({"role": "assistant"}), json!("stop")).text, None);
+    }
+
+    #[test]
+    fn calls_are_read_leniently_and_replayed_in_a_form_that_servers_take() {
+        let message = json!({"content": null, "reasoning": "r", "tool_calls": [
+            {"function": {"name": "run", "arguments": {"command": "ls"}}},
+            {"id": "x", "type": "function", "function": {"name": "check", "arguments": ""}, "extra_content": {"sig": "s"}},
+            {"id": "x", "function": {"name": "check"}},
+        ]});
+        let reply = read(message, json!("stop"));
+        assert_eq!(reply.stop, Stop::ToolCalls, "`stop` with calls means calls");
+        let calls = [
+            call("call_7_0", "run", r#"{"command":"ls"}"#),
+            call("x", "check", "{}"),
+            call("call_7_2", "check", "{}"),
+        ];
+        assert_eq!(reply.calls, calls);
+        let replay: Value = serde_json::from_str(reply.assistant.get()).unwrap();
+        assert_eq!(replay["role"], "assistant");
+        assert_eq!(replay["reasoning"], "r");
+        assert_eq!(replay["tool_calls"][0]["id"], "call_7_0");
+        assert_eq!(replay["tool_calls"][0]["function"]["arguments"], r#"{"command":"ls"}"#);
+        assert_eq!(replay["tool_calls"][1]["extra_content"]["sig"], "s");
+        assert_eq!(replay["tool_calls"][2]["type"], "function");
+    }
+
+    #[test]
+    fn a_made_up_id_never_meets_a_given_one() {
+        let function = json!({"name": "run", "arguments": "{}"});
+        let message = json!({"role": "assistant", "tool_calls": [{"function": function}, {"id": "call_7_0", "function": function}]});
+        let reply = read(message, json!("tool_calls"));
+        assert_eq!(reply.calls[0].id, "call_7_0_");
+        assert_eq!(reply.calls[1].id, "call_7_0");
+    }
+
+    #[test]
+    fn malformed_arguments_are_the_tools_business() {
+        let message = json!({"role": "assistant", "tool_calls": [
+            {"id": "a", "function": {"name": "run", "arguments": "{\"command\": \"ls"}},
+            {"id": "b", "function": {"name": "no such tool", "arguments": "[1]"}},
+        ]});
+        let reply = read(message, json!("length"));
+        assert_eq!(reply.stop, Stop::Length);
+        assert_eq!(reply.calls[0].arguments, "{\"command\": \"ls");
+        assert_eq!(reply.calls[1], call("b", "no such tool", "[1]"));
+    }
+
+    #[test]
+    fn every_stop_reason_has_a_meaning() {
+        let stop = |finish: Value| read(json!({"role": "assistant", "content": "x"}), finish).stop;
+        for (finish, expected) in [
+            (json!("stop"), Stop::End),
+            (json!("length"), Stop::Length),
+            (json!("content_filter"), Stop::ContentFilter),
+            (json!("refusal"), Stop::Refusal),
+            (json!("tool_calls"), Stop::Other("tool_calls".into())),
+            (json!("brand_new"), Stop::Other("brand_new".into())),
+            (json!(null), Stop::Other("none".into())),
+            (json!(3), Stop::Other("none".into())),
+        ] {
+            assert_eq!(stop(finish.clone()), expected, "{finish}");
+        }
+        let refusal = read(json!({"role": "assistant", "content": null, "refusal": "No."}), json!("stop"));
+        assert_eq!((refusal.stop, refusal.text), (Stop::Refusal, Some("No.".into())));
+        let error =
+            decode(0, &body(&json!({"role": "assistant", "content": "x"}), &json!("error"))).unwrap_err();
+        assert_eq!((error.class, error.maybe_billed), (ErrorClass::Overloaded, true));
+    }
+
+    #[test]
+    fn usage_and_cost_are_unknown_unless_reported() {
+        let message = json!({"role": "assistant", "content": "x"});
+        let reply = read(message.clone(), json!("stop"));
+        assert_eq!((reply.usage, reply.cost), (Usage::default(), None));
+        let with = |usage: Value| {
+            let body = json!({"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage})
+                .to_string();
+            let reply = decode(0, body.as_bytes()).unwrap();
+            (reply.usage, reply.cost)
+        };
+        let full = json!({"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4},
+            "completion_tokens_details": {"reasoning_tokens": 3}, "cost": 0.000123});
+        let usage = Usage { input: Some(10), output: Some(5), cached: Some(4), reasoning: Some(3) };
+        assert_eq!(with(full), (usage, Some(Money::from_micro_usd(123))));
+        for broken in
+            [json!(null), json!("x"), json!({"prompt_tokens": -1, "completion_tokens": "5", "cost": -1.0})]
+        {
+            assert_eq!(with(broken), (Usage::default(), None));
+        }
+        assert_eq!(with(json!({"cost": 1e-9})).1, Some(Money::from_micro_usd(1)));
+        assert_eq!(with(json!({"cost": 1e300})).1, None);
+        assert_eq!(with(json!({"cost": 0})).1, Some(Money::from_micro_usd(0)));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_a_bad_response_that_may_be_billed() {
+        for bytes in [
+            &b""[..],
+            b"<html>busy</html>",
+            b"{}",
+            b"[]",
+            b"null",
+            b"{\"choices\":[]}",
+            b"{\"choices\":null}",
+            b"{\"choices\":[{}]}",
+            b"{\"choices\":[{\"message\":null}]}",
+            b"{\"choices\":[{\"message\":\"text\"}]}",
+            b"{\"choices\":[{\"message\":{\"content\":5}}]}",
+            b"{\"choices\":[{\"message\":{\"tool_calls\":{}}}]}",
+            b"{\"choices\":[{\"message\":{\"tool_calls\":[{\"id\":\"a\"}]}}]}",
+            b"{\"choices\":[{\"message\":{\"content\":\"\xff\"}}]}",
+            b"{\"choices\":[{\"message\":{\"content\":\"x\"}}]",
+        ] {
+            let error = decode(0, bytes).unwrap_err();
+            let shown = String::from_utf8_lossy(bytes);
+            assert_eq!(
+                (error.class, error.maybe_billed, error.retryable),
+                (ErrorClass::BadResponse, true, false),
+                "{shown}"
+            );
+        }
+        // Deep nesting ends as an error, not as a stack overflow.
+        let deep = format!(
+            "{{\"choices\":[{{\"message\":{{\"x\":{}1{}}}}}]}}",
+            "[".repeat(100_000),
+            "]".repeat(100_000)
+        );
+        assert_eq!(decode(0, deep.as_bytes()).unwrap_err().class, ErrorClass::BadResponse);
+    }
+
+    #[test]
+    fn an_error_in_a_200_body_is_an_error() {
+        for (body, class) in [
+            (json!({"error": {"message": "slow down", "code": 429}}), ErrorClass::RateLimit),
+            (
+                json!({"error": {"message": "no money", "code": "insufficient_quota"}, "choices": []}),
+                ErrorClass::QuotaExhausted,
+            ),
+            (json!({"error": {"message": "x", "type": "overloaded_error"}}), ErrorClass::Overloaded),
+            (json!({"error": "plain"}), ErrorClass::BadResponse),
+            (json!({"object": "error", "message": "vllm", "code": 503}), ErrorClass::Overloaded),
+            (
+                json!({"choices": [{"message": {"content": "half"}, "error": {"code": 502, "message": "upstream"}}]}),
+                ErrorClass::Overloaded,
+            ),
+        ] {
+            let error = decode(0, body.to_string().as_bytes()).unwrap_err();
+            assert_eq!(error.class, class, "{body}");
+            assert!(error.maybe_billed);
+        }
+        assert!(decode(0, br#"{"error":null,"choices":[{"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}]}"#).is_ok());
+    }
+
+    #[test]
+    fn a_reply_reads_back_from_its_own_bytes() {
+        let message =
+            json!({"content": "t", "tool_calls": [{"function": {"name": "run", "arguments": {"a": 1.5}}}]});
+        let reply = read(message, json!("tool_calls"));
+        assert_eq!(decode(7, &reply.raw).unwrap(), reply);
+    }
+}
