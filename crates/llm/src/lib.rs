@@ -11,12 +11,15 @@
 //! - The trait knows no async runtime. Only the HTTP transport uses one.
 #![forbid(unsafe_code)]
 
+mod base_url;
 mod chat;
 mod conversation;
 mod error;
 mod file;
+mod http;
 mod json;
 mod model_ref;
+mod openai;
 mod price;
 mod provider;
 mod reply;
@@ -25,14 +28,17 @@ mod scripted;
 mod secret;
 mod timer;
 
+pub use base_url::{BaseUrl, BaseUrlError};
 pub use conversation::{Conversation, Effort, Message, ToolSchema};
 pub use error::{EncodeError, ErrorClass, MAX_ERROR_MESSAGE, SendError};
+pub use http::HttpLimits;
 pub use json::RawJson;
 pub use model_ref::{ModelRef, ModelRefError, ProviderKind};
+pub use openai::{OpenAi, OpenAiConfig};
 pub use price::Price;
 pub use provider::Provider;
 pub use reply::{Call, Reply, Stop, Usage};
 pub use retry::RetryPolicy;
 pub use scripted::{Answer, Entry, MAX_SCRIPT, Script, ScriptError, Scripted, ScriptedCall, ScriptedUsage};
-pub use secret::Secret;
-pub use timer::Timer;
+pub use secret::{ApiKey, KeyError, MAX_KEY_FILE, Secret};
+pub use timer::{SystemTimer, Timer};

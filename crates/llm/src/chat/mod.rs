@@ -7,4 +7,4 @@ mod failure;
 
 pub(crate) use decode::decode;
 pub(crate) use encode::{Dialect, OutputLimit, encode};
-pub(crate) use failure::{Hints, failure, seconds};
+pub(crate) use failure::{Hints, failure, seconds, settle};
