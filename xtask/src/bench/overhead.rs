@@ -1,0 +1,162 @@
+//! What a step costs beside the model: from a reply with one `read_file` call to the next request.
+
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::server::{Reply, Server};
+use super::{Home, Measure, Place, claimed_without_change, median, millis, repository};
+use crate::sh::{self, Context, Error, Result};
+use crate::suite::Size;
+
+const FILES: usize = 100;
+/// Steps with one call in each run; each reads another file.
+const STEPS: usize = 24;
+/// Milliseconds for a step where a sync costs nothing.
+const STEP_TARGET_MS: f64 = 5.0;
+/// A step on disk over one raw append and fdatasync for every two commits.
+const SYNC_TARGET: f64 = 3.2;
+/// What one durable event is about as long as, bytes.
+const RAW_APPEND: usize = 512;
+const RAW_APPENDS: usize = 40;
+/// A memory file system on every Linux.
+const MEMORY: &str = "/dev/shm";
+
+pub(super) fn measure(place: &Place) -> Result<Vec<Measure>> {
+    let runs = match place.size {
+        Size::Small => 3,
+        Size::Full => 9,
+    };
+    let repo = repository::make(&place.dir, FILES)?;
+    Ok(vec![in_memory(place, &repo, runs)?, on_disk(place, &repo, runs)?])
+}
+
+fn in_memory(place: &Place, repo: &Path, runs: usize) -> Result<Measure> {
+    let home = place.fresh_home(Path::new(MEMORY)).map_err(|error| {
+        Error::new(format!(
+            "{error}\nthis measurement needs a memory file system at {MEMORY}; mount one there"
+        ))
+    })?;
+    one(place, &home, repo, STEPS)?; // fills the caches
+    let mut steps = Vec::new();
+    for _ in 0..runs {
+        steps.extend(one(place, &home, repo, STEPS)?.steps);
+    }
+    Ok(Measure {
+        name: "overhead/step-in-memory",
+        value: median(steps).unwrap_or(f64::NAN),
+        target: STEP_TARGET_MS,
+        unit: "ms",
+        detail: format!("median of {} steps", runs * STEPS),
+    })
+}
+
+fn on_disk(place: &Place, repo: &Path, runs: usize) -> Result<Measure> {
+    let home = place.fresh_home(&place.dir)?;
+    let without = one(place, &home, repo, 0)?;
+    let idle = commits(place, &home, &without.session)?;
+    let (mut raw, mut steps, mut per_step) = (Vec::new(), Vec::new(), 0.0);
+    for _ in 0..runs {
+        raw.extend(raw_appends(&home)?);
+        let run = one(place, &home, repo, STEPS)?;
+        let more = commits(place, &home, &run.session)?.saturating_sub(idle);
+        per_step = more as f64 / STEPS as f64;
+        steps.extend(run.steps);
+    }
+    raw.extend(raw_appends(&home)?);
+    let (step, raw) = (median(steps).unwrap_or(f64::NAN), median(raw).unwrap_or(f64::NAN));
+    Ok(Measure {
+        name: "overhead/step-on-disk",
+        value: if per_step > 0.0 { step / (raw * per_step / 2.0) } else { f64::NAN },
+        target: SYNC_TARGET,
+        unit: "x",
+        detail: format!("step {step:.2} ms with {per_step:.1} commits, raw append + fdatasync {raw:.2} ms"),
+    })
+}
+
+struct Run {
+    session: String,
+    /// Milliseconds from each reply to the next request.
+    steps: Vec<f64>,
+}
+
+fn one(place: &Place, home: &Home, repo: &Path, steps: usize) -> Result<Run> {
+    let server = Server::start(move |index| {
+        if index < steps { Reply::ReadFile(repository::name(index)) } else { Reply::Text("done") }
+    })?;
+    let mut command = place.run_command(home, repo, server.port)?;
+    let output = command.output().context(sh::shown(&command))?;
+    let result = claimed_without_change(&output)?;
+    let exchanges: Vec<_> = server.exchanges.try_iter().collect();
+    if exchanges.len() != steps + 1 {
+        return Err(Error::new(format!(
+            "the run made {} model requests instead of {}",
+            exchanges.len(),
+            steps + 1
+        )));
+    }
+    let between = exchanges
+        .iter()
+        .zip(exchanges.iter().skip(1))
+        .map(|(one, next)| next.arrived.duration_since(one.answered));
+    Ok(Run {
+        session: result["session"].as_str().unwrap_or_default().to_owned(),
+        steps: between.map(millis).collect(),
+    })
+}
+
+/// How many commits the journal of a session holds.
+fn commits(place: &Place, home: &Home, session: &str) -> Result<usize> {
+    let text = sh::capture(
+        Command::new(&place.bin)
+            .env("COUNTERSIGN_HOME", &home.0)
+            .args(["events", session, "--format", "ndjson"]),
+    )?;
+    count_commits(&text)
+        .ok_or_else(|| Error::new("the journal's lines do not say which commit they belong to"))
+}
+
+/// Events of one commit share their `commit` number.
+fn count_commits(ndjson: &str) -> Option<usize> {
+    let mut seen = BTreeSet::new();
+    for line in ndjson.lines().filter(|line| !line.trim().is_empty()) {
+        let event: Value = serde_json::from_str(line).ok()?;
+        if event["type"] == "result" {
+            continue;
+        }
+        seen.insert(event["commit"].as_u64()?);
+    }
+    Some(seen.len())
+}
+
+/// Milliseconds of each of some appends with fdatasync beside the home.
+fn raw_appends(home: &Home) -> Result<Vec<f64>> {
+    let path = home.0.join("raw-append");
+    let mut file = OpenOptions::new().create(true).append(true).open(&path).context(path.display())?;
+    let line = [b'x'; RAW_APPEND];
+    let mut times = Vec::new();
+    for _ in 0..RAW_APPENDS {
+        let start = Instant::now();
+        file.write_all(&line).context(path.display())?;
+        file.sync_data().context(path.display())?;
+        times.push(millis(start.elapsed()));
+    }
+    Ok(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commits_are_counted_once_and_unknown_stays_unknown() {
+        let journal = "{\"seq\":1,\"commit\":1}\n{\"seq\":2,\"commit\":1}\n{\"seq\":3,\"commit\":3}\n{\"type\":\"result\"}\n";
+        assert_eq!(count_commits(journal), Some(2));
+        assert_eq!(count_commits("{\"seq\":1}\n"), None);
+    }
+}
