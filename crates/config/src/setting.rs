@@ -1,0 +1,52 @@
+use std::fmt;
+
+use countersign_types::Trust;
+
+/// Where a value came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Nobody said anything.
+    Default,
+    /// The preset of the command.
+    Preset,
+    /// The user's own configuration file.
+    UserFile,
+    /// The environment variable of this name.
+    Env(&'static str),
+    /// The flag of this name, with its dashes.
+    Flag(&'static str),
+    /// The floor of this trust level raised what another source said.
+    Floor(Trust),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::Preset => f.write_str("preset"),
+            Self::UserFile => f.write_str("configuration file"),
+            Self::Env(name) => write!(f, "${name}"),
+            Self::Flag(name) => f.write_str(name),
+            Self::Floor(trust) => write!(f, "floor of trust {trust}"),
+        }
+    }
+}
+
+/// A value and its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting<T> {
+    pub value: T,
+    pub source: Source,
+}
+
+impl<T> Setting<T> {
+    #[must_use]
+    pub const fn new(value: T, source: Source) -> Self {
+        Self { value, source }
+    }
+
+    /// The same value after `f`, from the same source.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Setting<U> {
+        Setting { value: f(self.value), source: self.source }
+    }
+}
