@@ -133,18 +133,20 @@ fn refuse_network(root: &Path) -> Result<(), StoreError> {
     // The field's width differs between architectures; every magic number has 32 bits.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "magic numbers have 32 bits")]
     let magic = stat.f_type as u32;
-    let kind = match NETWORK_MAGIC.iter().find(|(number, _)| *number == magic) {
-        Some((_, name)) => Some((*name).to_owned()),
-        None if magic == FUSE_MAGIC => {
-            let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-            mount_type(&table, root).filter(|name| is_network_fuse(name))
-        }
-        None => None,
-    };
-    match kind {
+    // Read only where it decides.
+    let table =
+        if magic == FUSE_MAGIC { fs::read_to_string("/proc/self/mountinfo") } else { Ok(String::new()) };
+    match network_kind(magic, &table.unwrap_or_default(), root) {
         Some(kind) => Err(StoreError::NetworkFileSystem { path: root.to_owned(), kind }),
         None => Ok(()),
     }
+}
+
+fn network_kind(magic: u32, table: &str, root: &Path) -> Option<String> {
+    if magic == FUSE_MAGIC {
+        return mount_type(table, root).filter(|name| is_network_fuse(name));
+    }
+    NETWORK_MAGIC.iter().find(|(number, _)| *number == magic).map(|(_, name)| (*name).to_owned())
 }
 
 fn is_network_fuse(fs_type: &str) -> bool {
@@ -170,6 +172,16 @@ fn unescape(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn network_file_systems_are_known_by_their_numbers() {
+        const EXT4: u32 = 0xEF53;
+        let kind = |magic| network_kind(magic, "1 0 8:1 / / rw - fuse.sshfs a:/ rw", Path::new("/x"));
+        assert_eq!(kind(0x6969).as_deref(), Some("nfs"));
+        assert_eq!(kind(0xFE53_4D42).as_deref(), Some("smb2"));
+        assert_eq!(kind(FUSE_MAGIC).as_deref(), Some("fuse.sshfs"));
+        assert_eq!(kind(EXT4), None);
+    }
 
     #[test]
     fn the_innermost_mount_decides_and_remote_fuse_is_told_from_local() {
