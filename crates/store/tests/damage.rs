@@ -8,13 +8,24 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{home_with_five_events, open};
+use common::open;
 use countersign_store::conformance::{append, event, new_session, session_id};
 use countersign_store::{MAX_INLINE_PAYLOAD, NewEvent, NewPayload, Options, SqliteStore, Store, StoreError};
 use countersign_types::Digest;
 use futures::executor::block_on;
 use rusqlite::Connection;
 use serde_json::json;
+
+/// A home with session `a` of five events, closed again.
+fn home_with_five_events() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    block_on(store.create(new_session("a", 1))).unwrap();
+    for n in 1..=5 {
+        block_on(store.append(append("a", n - 1, vec![event("k", n)]))).unwrap();
+    }
+    home
+}
 
 fn database(home: &Path) -> std::path::PathBuf {
     home.join("countersign.db")
