@@ -1,0 +1,114 @@
+//! The npm package `@copilotkit/aimock` (checked with 1.43) as an independent Chat Completions server.
+
+use std::io::{self, BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use countersign_llm::{Answer, Script, ScriptedUsage};
+use serde_json::{Value, json};
+
+/// A running aimock. Dropping it ends the process.
+#[derive(Debug)]
+pub struct Aimock {
+    pub port: u16,
+    pub child: Child,
+}
+
+impl Aimock {
+    /// What `--base-url` takes.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        format!("http://127.0.0.1:{}/v1", self.port)
+    }
+}
+
+impl Drop for Aimock {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The words by which aimock says where it listens.
+const LISTENING: &str = "aimock server listening on http://127.0.0.1:";
+
+/// The script as an aimock fixture file: entry k answers the k-th call, whatever it says.
+///
+/// Delays are left out: aimock knows a pause between streamed pieces only. Its usage is made up where the script gives
+/// none, and its call ids are its own.
+#[must_use]
+pub fn fixtures(script: &Script) -> Value {
+    let entries = (0..).map_while(|call| script.entry(call));
+    let fixtures: Vec<Value> = entries
+        .enumerate()
+        .map(|(index, entry)| {
+            // Equal criteria share one counter, so `sequenceIndex` counts the calls.
+            json!({"match": {"endpoint": "chat", "sequenceIndex": index}, "response": response(&entry.answer)})
+        })
+        .collect();
+    json!({ "fixtures": fixtures })
+}
+
+fn response(answer: &Answer) -> Value {
+    match answer {
+        Answer::Error { status, retry_after } => {
+            let mut response =
+                json!({"error": {"message": "the script says so", "type": "scripted"}, "status": status});
+            if let Some(wait) = retry_after {
+                response["retryAfter"] = json!(wait.0.div_ceil(1000));
+            }
+            response
+        }
+        Answer::Reply { text, calls, usage } => {
+            let mut response = json!({});
+            if let Some(text) = text {
+                response["content"] = json!(text);
+            }
+            if !calls.is_empty() {
+                let calls = calls.iter().map(|call| json!({"name": call.tool, "arguments": call.args.get()}));
+                response["toolCalls"] = calls.collect();
+            }
+            if let Some(ScriptedUsage { input: Some(input), output: Some(output) }) = usage {
+                response["usage"] = json!({"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output});
+            }
+            response
+        }
+    }
+}
+
+/// Starts aimock from `dir`, which holds a `node_modules` with the package, on a free port with `script`. The fixture file
+/// is written into `scratch`. `node` is found on `PATH`.
+pub fn start(dir: &Path, script: &Script, scratch: &Path) -> io::Result<Aimock> {
+    let file: PathBuf = scratch.join("aimock-fixtures.json");
+    std::fs::write(&file, serde_json::to_vec(&fixtures(script))?)?;
+    let mut child = Command::new("node")
+        .arg(dir.join("node_modules/@copilotkit/aimock/dist/cli.js"))
+        .args(["--host", "127.0.0.1", "--port", "0", "--strict", "--validate-on-load", "--log-level", "info"])
+        .arg("--fixtures")
+        .arg(&file)
+        .current_dir(scratch)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()?;
+    let stdout = child.stdout.take();
+    let mut aimock = Aimock { port: 0, child };
+    let mut lines = BufReader::new(stdout.ok_or_else(|| io::Error::other("aimock has no stdout"))?);
+    let mut seen = String::new();
+    loop {
+        let mut line = String::new();
+        if lines.read_line(&mut line)? == 0 {
+            return Err(io::Error::other(format!("aimock ended before it listened; it said: {seen}")));
+        }
+        if let Some((_, port)) = line.split_once(LISTENING) {
+            let digits: String = port.chars().take_while(char::is_ascii_digit).collect();
+            aimock.port = digits.parse().map_err(|_| io::Error::other(format!("no port in: {line}")))?;
+            break;
+        }
+        seen.push_str(&line);
+    }
+    // Its later lines are read and dropped: a full pipe would stop it.
+    std::thread::spawn(move || io::copy(&mut lines, &mut io::sink()));
+    Ok(aimock)
+}
