@@ -261,13 +261,13 @@ fn a_full_or_read_only_disk_is_said_and_loses_nothing() {
     const MOUNT: &str = "mount -t tmpfs -o size=4m tmpfs \"$1\" && shift && exec \"$@\"";
     // A mount namespace of its own: the mount is gone with the child.
     let ways: [&[&str]; 2] = [&["-m"], &["-r", "-m"]];
-    let probe = |way: &&[&str]| {
+    let probe = |way: &[&str]| {
         let home = tempfile::tempdir().unwrap();
         let mut unshare = Command::new("unshare");
-        unshare.args(*way).args(["sh", "-c", MOUNT, "sh"]).arg(home.path()).arg("true").stderr(Stdio::null());
+        unshare.args(way).args(["sh", "-c", MOUNT, "sh"]).arg(home.path()).arg("true").stderr(Stdio::null());
         unshare.status().is_ok_and(|status| status.success())
     };
-    let Some(way) = ways.into_iter().find(|way| probe(&way)) else {
+    let Some(way) = ways.into_iter().find(|way| probe(way)) else {
         eprintln!(
             "SKIPPED: a_full_or_read_only_disk_is_said_and_loses_nothing: no tmpfs can be mounted here"
         );

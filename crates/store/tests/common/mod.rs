@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use countersign_store::{Options, SqliteStore, Store};
-use futures::executor::block_on;
+use countersign_store::{Options, SqliteStore};
 
 pub fn open(home: &Path) -> SqliteStore {
     SqliteStore::open(home, Options::default()).unwrap()
