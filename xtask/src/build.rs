@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn what_is_no_program_is_neither() {
         assert_eq!(asks_for_loader(b"#!/bin/sh\n"), None);
-        assert_eq!(asks_for_loader(&elf(&[3])[..70]), None);
+        assert_eq!(asks_for_loader(&elf(&[3])[..66]), None);
     }
 
     #[test]

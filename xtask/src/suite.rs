@@ -37,8 +37,8 @@ pub struct Options {
     pub filters: Vec<String>,
 }
 
-/// Test binaries that run whole tasks; heavy, so they come last and one by one (`.config/nextest.toml`).
-const END_TO_END: &str = "binary(/^(e2e|real_input)/)";
+/// Tests that run whole tasks with the real binary (`crates/cli/tests`); heavy, so they come last and one by one
+const END_TO_END: &str = "(package(=countersign) & kind(test))";
 
 /// The speed targets hold on a quiet machine; a shared one is asked for twice as much.
 const CI_FACTOR: f64 = 2.0;

@@ -1,0 +1,189 @@
+//! Documents that tell the truth: tables against the types, promises against tests, links against files.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use countersign_types::{Outcome, Reason};
+
+use crate::support::{exists, files_ending, metadata, quoted, read, root, table};
+
+#[test]
+fn the_outcome_table_is_the_enum() {
+    let document = read("docs/outcomes.md");
+    let written: Vec<(String, String, Vec<String>)> = table(&document, "exit code")
+        .iter()
+        .map(|row| {
+            let reasons = quoted(row[2]).iter().map(|reason| (*reason).to_owned()).collect();
+            (row[0].to_owned(), quoted(row[1]).concat(), reasons)
+        })
+        .collect();
+    let decided: Vec<(String, String, Vec<String>)> = Outcome::ALL
+        .iter()
+        .map(|outcome| {
+            let reasons = Reason::ALL.iter().filter(|r| r.outcome() == *outcome).map(ToString::to_string).collect();
+            (outcome.exit_code().to_string(), outcome.to_string(), reasons)
+        })
+        .collect();
+    assert_eq!(written, decided);
+    assert!(document.contains(&format!("| {} | a bug |", Outcome::BUG_EXIT_CODE)));
+}
+
+#[test]
+fn every_reason_says_what_to_do() {
+    let document = read("docs/outcomes.md");
+    let written: Vec<String> = table(&document, "reason")
+        .iter()
+        .map(|row| {
+            assert!(row[1].len() > 10 && row[2].len() > 3, "{row:?} explains nothing");
+            quoted(row[0]).concat()
+        })
+        .collect();
+    let decided: Vec<String> = Reason::ALL.iter().map(|r| format!("{}/{r}", r.outcome())).collect();
+    assert_eq!(written, decided);
+}
+
+/// `package::name` is a test of that package; `bench name` is a measurement.
+#[test]
+fn every_promise_names_a_test_that_exists() {
+    let metadata = metadata(false);
+    let packages: Vec<(String, String)> = metadata["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|package| {
+            let manifest = package["manifest_path"].as_str().unwrap();
+            let dir = manifest.strip_suffix("Cargo.toml").unwrap();
+            let dir = dir.strip_prefix(root().to_str().unwrap()).unwrap().trim_start_matches('/');
+            (package["name"].as_str().unwrap().to_owned(), dir.to_owned())
+        })
+        .collect();
+    let sources: Vec<(String, String)> = files_ending(".rs").into_iter().map(|name| { let text = read(&name); (name, text) }).collect();
+    let document = read("docs/specification.md");
+    let rows = table(&document, "promise");
+    assert!(rows.len() >= 10, "the table of promises was not found");
+    let mut wrong = Vec::new();
+    for row in rows {
+        let tests = quoted(row.get(2).copied().unwrap_or_default());
+        if tests.is_empty() {
+            wrong.push(format!("no test for: {}", row[0]));
+        }
+        for test in tests {
+            let found = if let Some(bench) = test.strip_prefix("bench ") {
+                sources.iter().any(|(name, text)| {
+                    name.starts_with("xtask/src/bench/") && text.contains(&format!("\"{bench}\""))
+                })
+            } else if let Some((package, function)) = test.split_once("::") {
+                packages.iter().any(|(name, dir)| {
+                    name == package
+                        && sources.iter().any(|(file, text)| {
+                            file.starts_with(dir.as_str()) && text.contains(&format!("fn {function}("))
+                        })
+                })
+            } else {
+                false
+            };
+            if !found {
+                wrong.push(format!("no such test: {test} (promise: {})", row[0]));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn links_between_documents_resolve() {
+    let mut wrong = Vec::new();
+    for name in files_ending(".md") {
+        let text = read(&name);
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path = if file.is_empty() {
+                root().join(&name)
+            } else {
+                root().join(&name).parent().unwrap().join(file)
+            };
+            if !exists(&path) {
+                wrong.push(format!("{name}: {target}"));
+            } else if !anchor.is_empty() && !anchors(&std::fs::read_to_string(&path).unwrap()).contains(anchor) {
+                wrong.push(format!("{name}: {target}: no such heading"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+fn anchors(document: &str) -> BTreeSet<String> {
+    document
+        .lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| {
+            let heading = line.trim_start_matches('#').trim().to_lowercase();
+            heading
+                .chars()
+                .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+                .map(|c| if c == ' ' { '-' } else { c })
+                .collect()
+        })
+        .collect()
+}
+
+/// The commands in the indented and fenced code of a document, with continued lines joined.
+fn commands(document: &str, program: &str) -> Vec<String> {
+    let mut fenced = false;
+    let mut code = String::new();
+    for line in document.lines() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        } else if fenced {
+            code.push_str(line);
+            code.push('\n');
+        }
+    }
+    code.replace("\\\n", " ")
+        .lines()
+        .filter_map(|line| line.trim().trim_start_matches("$ ").strip_prefix(program).map(|rest| rest.trim().to_owned()))
+        .collect()
+}
+
+#[test]
+fn the_readme_names_only_chores_that_exist() {
+    let used = commands(&read("README.md"), "cargo xtask ");
+    assert!(used.iter().any(|line| line.starts_with("demo")) && used.iter().any(|line| line.starts_with("test")));
+    for line in used {
+        let word = line.split_whitespace().next().unwrap_or_default();
+        assert!(xtask::cli::HELP.lines().any(|help| help.starts_with(&format!("  {word} ")) ), "cargo xtask {line}");
+    }
+}
+
+#[test]
+fn the_readme_names_only_commands_and_flags_that_exist() {
+    let Some(bin_dir) = std::env::var_os("COUNTERSIGN_TEST_BIN_DIR") else {
+        eprintln!(
+            "SKIPPED: the_readme_names_only_commands_and_flags_that_exist: COUNTERSIGN_TEST_BIN_DIR is not set; `cargo xtask test` sets it"
+        );
+        return;
+    };
+    let program = std::path::Path::new(&bin_dir).join("countersign");
+    let mut wrong = Vec::new();
+    for document in ["README.md", "CONTRIBUTING.md", "docs/outcomes.md"] {
+        for line in commands(&read(document), "countersign ") {
+            let mut words = line.split_whitespace();
+            let command = words.next().unwrap_or_default();
+            let output = Command::new(&program).args([command, "--help"]).output().unwrap();
+            let help = String::from_utf8_lossy(&output.stdout).into_owned();
+            if !output.status.success() {
+                wrong.push(format!("{document}: countersign {command}"));
+            }
+            for flag in words.filter(|word| word.starts_with("--") && word.len() > 2) {
+                let flag = flag.split('=').next().unwrap_or_default();
+                if !help.contains(flag) {
+                    wrong.push(format!("{document}: countersign {command} {flag}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

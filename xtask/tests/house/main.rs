@@ -1,0 +1,7 @@
+//! Tests of the repository itself: who may use whom, what no file may hold, and documents that tell the truth.
+
+mod documents;
+mod files;
+mod imports;
+mod purity;
+mod support;
