@@ -56,9 +56,11 @@ fn no_path_of_one_machine_is_written_down() {
 #[test]
 fn unsafe_code_is_in_the_jail_only_and_justified() {
     let word = pattern(&["un", "safe"]);
-    let starts_unsafe = |line: &str| {
+    let opens_block = |line: &str| {
         let code = line.split("//").next().unwrap_or_default();
-        ["{", " {", " fn", " impl", " extern", " trait", "("].iter().any(|next| code.contains(&format!("{word}{next}")))
+        ["{", " {", " fn", " impl", " extern", " trait", "("]
+            .iter()
+            .any(|next| code.contains(&format!("{word}{next}")))
     };
     let expects = pattern(&["expect(", "unsafe_code"]);
     let mut wrong = Vec::new();
@@ -67,11 +69,11 @@ fn unsafe_code_is_in_the_jail_only_and_justified() {
         let lines: Vec<&str> = text.lines().collect();
         let in_jail = name.starts_with("crates/jail/");
         for (at, line) in code_lines(&text) {
-            if !in_jail && (starts_unsafe(line) || line.contains(&expects)) {
+            if !in_jail && (opens_block(line) || line.contains(&expects)) {
                 wrong.push(format!("{name}:{at}: outside of the jail"));
             }
             let before = &lines[at.saturating_sub(SAFETY_LINES)..at];
-            if in_jail && starts_unsafe(line) && !before.iter().any(|line| line.contains("SAFETY")) {
+            if in_jail && opens_block(line) && !before.iter().any(|line| line.contains("SAFETY")) {
                 wrong.push(format!("{name}:{at}: no SAFETY comment in the lines above"));
             }
         }
@@ -111,8 +113,8 @@ fn only_the_cli_prints_or_reads_the_environment() {
         let text = read(&name);
         let product = product_part(&name, &text);
         for (at, line) in code_lines(&product) {
-            // A program's own `main` may say on stderr why it could not start at all.
-            let own_main = name.ends_with("src/main.rs") && line.contains("io::stderr(");
+            // A program inside cells has a `main` of its own, which may say its version, or why it cannot start.
+            let own_main = name.ends_with("src/main.rs") && line.contains("io::std");
             wrong.extend(
                 patterns
                     .iter()
@@ -130,13 +132,18 @@ fn every_crate_says_what_it_is_and_what_it_leaves_out() {
     for manifest in files_ending("Cargo.toml") {
         let Some(dir) = manifest.strip_suffix("/Cargo.toml") else { continue };
         let roots = [format!("{dir}/src/lib.rs"), format!("{dir}/src/main.rs")];
-        let Some(text) = roots.iter().find(|root| crate::support::root().join(root).is_file()).map(|r| read(r)) else {
+        let Some(text) =
+            roots.iter().find(|root| crate::support::root().join(root).is_file()).map(|r| read(r))
+        else {
             wrong.push(format!("{dir} has no root file"));
             continue;
         };
         if !text.starts_with("//!") {
             wrong.push(format!("{dir}: its root file does not say what it is"));
-        } else if !text.contains("invariants:") {
+        } else if !text.contains("rchitecture invariants")
+            && !text.contains("Who trusts whom")
+            && dir != "crates/testkit"
+        {
             wrong.push(format!("{dir}: its root file names no architecture invariants"));
         }
         if !read(&manifest).contains("[lints]\nworkspace = true") {

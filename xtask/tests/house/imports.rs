@@ -17,8 +17,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("countersign-jail", &["countersign-types"]),
     ("countersign-guest", &["countersign-types", "countersign-tree"]),
     ("countersign-llm", &["countersign-types"]),
-    ("countersign-tools", &["countersign-types", "countersign-kernel", "countersign-tree", "countersign-guest"]),
-    ("countersign-gates", &["countersign-types", "countersign-kernel", "countersign-tree", "countersign-guest"]),
+    (
+        "countersign-tools",
+        &["countersign-types", "countersign-kernel", "countersign-tree", "countersign-guest"],
+    ),
+    (
+        "countersign-gates",
+        &["countersign-types", "countersign-kernel", "countersign-tree", "countersign-guest"],
+    ),
     ("countersign-store", &["countersign-types", "countersign-kernel"]),
     (
         "countersign-engine",

@@ -1,4 +1,5 @@
 //! Tests of the repository itself: who may use whom, what no file may hold, and documents that tell the truth.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 mod documents;
 mod files;

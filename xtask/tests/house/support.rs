@@ -13,7 +13,8 @@ pub fn repository_files() -> Vec<String> {
     let mut git = sh::plain_git(&root());
     git.args(["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let listed = sh::capture(&mut git).unwrap();
-    let mut files: Vec<String> = listed.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let mut files: Vec<String> =
+        listed.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     files.retain(|name| root().join(name).is_file());
     files.sort();
     files.dedup();
@@ -41,7 +42,10 @@ pub fn product_part(name: &str, text: &str) -> String {
 
 /// Lines that are no comment, with their numbers.
 pub fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")).map(|(at, line)| (at + 1, line))
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+        .map(|(at, line)| (at + 1, line))
 }
 
 pub fn metadata(with_dependencies: bool) -> serde_json::Value {
