@@ -407,7 +407,26 @@ fn broken_appends_are_refused_whole(fixture: &dyn Fixture) {
         let result = block_on(store.append(append));
         assert!(matches!(result, Err(StoreError::Invalid(_))), "{result:?}");
     }
+    let nested = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!([inner]));
+    let deep = |depth| with("k", nested(depth), &[]);
+    let topic = |depth| OutboxItem { topic: "t".into(), body: nested(depth) };
+    for append in [
+        append("a", 0, vec![deep(65)]),
+        Append { summary: Some(nested(65)), ..append("a", 0, vec![event("k", 1)]) },
+        Append { summary: Some(json!("x".repeat(crate::MAX_LINE))), ..append("a", 0, vec![event("k", 1)]) },
+        Append { outbox: vec![topic(65)], ..append("a", 0, vec![event("k", 1)]) },
+    ] {
+        let result = block_on(store.append(append));
+        assert!(matches!(result, Err(StoreError::Invalid(_))), "{result:?}");
+    }
     assert_eq!(state(&*store, "a").0, 0);
+    // What is taken can be read again.
+    create(&*store, "deep");
+    let append_deep = append("deep", 0, vec![deep(64)]);
+    must_append(&*store, Append { summary: Some(nested(64)), outbox: vec![topic(64)], ..append_deep });
+    assert_eq!(state(&*store, "deep").0, 1);
+    assert_eq!(block_on(store.session(&session_id("deep"))).unwrap().summary, nested(64));
+    assert_eq!(block_on(store.outbox(1)).unwrap()[0].body, nested(64));
     let most = must_append(&*store, append("a", 0, vec![event("k", 1); MAX_EVENTS_PER_APPEND]));
     assert_eq!(most.seq, MAX_EVENTS_PER_APPEND as u64);
 }

@@ -14,6 +14,10 @@ use crate::{
 /// The format of event lines that this version writes, and the highest that it can act on.
 pub(crate) const LINE_FORMAT: u32 = 1;
 
+/// How deep arrays and objects may lie in each other: well below where parsers give up, so that all that is written
+/// can be read.
+const MAX_DEPTH: usize = 64;
+
 /// The longest name of a kind, payload or topic in bytes.
 const MAX_NAME: usize = 64;
 
@@ -87,6 +91,7 @@ pub(crate) fn check(append: &Append, known: &KnownKinds) -> Result<(), StoreErro
                 event.kind
             ));
         }
+        check_depth(&event.kind, &event.data)?;
         let mut names = BTreeSet::new();
         for payload in &event.payloads {
             check_name("payload", &payload.name)?;
@@ -98,7 +103,41 @@ pub(crate) fn check(append: &Append, known: &KnownKinds) -> Result<(), StoreErro
             }
         }
     }
-    append.outbox.iter().try_for_each(|item| check_name("topic", &item.topic))
+    for item in &append.outbox {
+        check_name("topic", &item.topic)?;
+        check_text(&item.topic, &item.body)?;
+    }
+    append.summary.as_ref().map_or(Ok(()), |summary| check_text("summary", summary))
+}
+
+/// For what is kept beside the chain.
+fn check_text(what: &str, value: &Value) -> Result<(), StoreError> {
+    check_depth(what, value)?;
+    let len = value.to_string().len();
+    if len <= MAX_LINE {
+        return Ok(());
+    }
+    Err(StoreError::Invalid(format!("`{what}` has {len} bytes, at most {MAX_LINE}")))
+}
+
+fn check_depth(what: &str, value: &Value) -> Result<(), StoreError> {
+    // Level by level: a recursive walk could itself run out of stack.
+    let mut level = vec![value];
+    for _ in 0..=MAX_DEPTH {
+        level = level.into_iter().flat_map(children).collect();
+        if level.is_empty() {
+            return Ok(());
+        }
+    }
+    Err(StoreError::Invalid(format!("`{what}` is nested more than {MAX_DEPTH} deep")))
+}
+
+fn children(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
+    match value {
+        Value::Array(items) => Box::new(items.iter()),
+        Value::Object(fields) => Box::new(fields.values()),
+        _ => Box::new(std::iter::empty()),
+    }
 }
 
 fn check_name(what: &str, name: &str) -> Result<(), StoreError> {

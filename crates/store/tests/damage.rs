@@ -304,3 +304,17 @@ fn a_writer_that_never_ends_is_reported_and_not_waited_for() {
     drop(store);
     block_on(open(home.path()).append(append("a", 5, vec![event("k", 6)]))).unwrap();
 }
+
+#[test]
+fn a_home_may_have_any_name() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let parent = tempfile::tempdir().unwrap();
+    for name in [&b"a b"[..], b"file:x?mode=ro#y%20", b"line\nend", b"\xff\xfe", b"'quoted\""] {
+        let home = parent.path().join(std::ffi::OsStr::from_bytes(name));
+        let store = open(&home);
+        block_on(store.create(new_session("a", 1))).unwrap();
+        drop(store);
+        assert!(database(&home).is_file());
+        assert_eq!(block_on(open(&home).session(&session_id("a"))).unwrap().seq, 0);
+    }
+}

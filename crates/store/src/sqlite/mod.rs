@@ -9,6 +9,7 @@ mod schema;
 mod write;
 
 use std::fs::OpenOptions;
+use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
@@ -71,7 +72,7 @@ impl SqliteStore {
         let (write_conn, read_conn) = {
             // Two processes that make a database at once would meet half-made ones.
             let _turn = queue.enter()?;
-            touch_private(&database)?;
+            make_private(&database)?;
             let mut write_conn = connect(&database)?;
             schema::migrate(&mut write_conn, &database)?;
             let read_conn = connect(&database)?;
@@ -108,15 +109,14 @@ impl SqliteStore {
     }
 }
 
-/// SQLite would make it with the umask's mode, which other users may read.
-fn touch_private(database: &Path) -> Result<(), StoreError> {
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(database)
-        .map(drop)
-        .map_err(|e| fault::io("open", database, e))
+/// SQLite would make it with the umask's mode, which other users may read. A database that exists is not opened here:
+/// closing any descriptor of it would drop every lock that another store of this process holds on it (fcntl(2)).
+fn make_private(database: &Path) -> Result<(), StoreError> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(database) {
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(e) => Err(fault::io("make", database, e)),
+    }
 }
 
 fn connect(database: &Path) -> Result<Connection, StoreError> {

@@ -23,7 +23,8 @@ pub(super) struct BlobWriter {
 
 impl BlobWriter {
     /// Stores the payloads that are too long for the database, each as a blob of `salt || bytes`: its name is the
-    /// commitment, no name tells what the bytes are, and dropping one can never remove another's.
+    /// commitment, no name tells what the bytes are, and dropping one can never remove another's. When the append is
+    /// then refused they stay behind, unnamed by any event, and the same append finds them again.
     pub(super) fn put_payloads(&self, append: &Append) -> Result<(), StoreError> {
         for payload in append.events.iter().flat_map(|e| &e.payloads) {
             if payload.bytes.len() > MAX_INLINE_PAYLOAD {
@@ -174,6 +175,7 @@ impl Writer {
     pub(super) fn acquire(&mut self, session: &SessionId, holder: &str) -> Result<Lease, StoreError> {
         // Asked first, so that nobody makes directories for sessions that do not exist.
         let held_by = self.holder(session)?;
+        let held_by = if held_by.is_empty() { "another process".to_owned() } else { held_by };
         home::make_durable(&self.home.session(session))?;
         let path = self.home.lease_lock(session);
         let file = open_lock(&path)?;
