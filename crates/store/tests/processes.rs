@@ -177,6 +177,30 @@ fn eight_processes_append_200_each_and_none_is_lost_or_refused() {
     assert_eq!(block_on(store.load(&session_id("shared"))).unwrap().seq, PROCESSES * 20);
 }
 
+/// Closing any descriptor of a database drops the locks of all of a process's connections to it (fcntl(2)); another
+/// process that comes and goes would then believe itself alone and tidy away the log that is in use.
+#[test]
+fn opening_a_home_twice_in_one_process_keeps_its_locks() {
+    use std::os::unix::fs::MetadataExt as _;
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    let inode = std::fs::metadata(home.path().join("countersign.db")).unwrap().ino();
+    let locked = || {
+        let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+        locks.lines().any(|line| line.contains(" POSIX ") && line.contains(&format!(":{inode} ")))
+    };
+    if !locked() {
+        eprintln!(
+            "SKIPPED: opening_a_home_twice_in_one_process_keeps_its_locks: /proc/locks does not show our locks"
+        );
+        return;
+    }
+    drop(open(home.path()));
+    assert!(locked());
+    drop(store);
+    assert!(!locked());
+}
+
 fn hold_lease(home: &Path) {
     let store = open(home);
     let lease = block_on(store.acquire(&session_id("a"), "the child")).unwrap();
