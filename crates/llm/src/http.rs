@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use countersign_types::{ByteSize, Millis};
 use http_body_util::{BodyExt as _, Full};
@@ -51,6 +52,10 @@ impl Default for HttpLimits {
 /// Header bytes that a server may send.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
 
+/// How long an unused connection is trusted. A router on the way forgets idle ones without telling either end, and a
+/// request into such a hole would wait for the whole limit.
+const KEEP_IDLE: Duration = Duration::from_secs(30);
+
 /// An answer, whatever its status. The body is cut at the error limit where the status is not a success.
 #[derive(Debug)]
 pub(crate) struct HttpAnswer {
@@ -72,6 +77,8 @@ pub(crate) struct Http {
 struct Connection {
     sender: SendRequest<Full<Bytes>>,
     driver: AbortHandle,
+    /// When it was last used.
+    used: Instant,
 }
 
 impl Drop for Connection {
@@ -108,6 +115,7 @@ impl Http {
         }
         let deadline = Instant::now() + self.limits.total.duration();
         let mut kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        kept = kept.filter(|connection| connection.used.elapsed() < KEEP_IDLE);
         loop {
             let reused = kept.is_some();
             let mut connection = match kept.take() {
@@ -159,7 +167,7 @@ impl Http {
 
     async fn read(
         &self,
-        connection: Connection,
+        mut connection: Connection,
         response: Response<Incoming>,
         deadline: Instant,
     ) -> Result<HttpAnswer, SendError> {
@@ -198,6 +206,7 @@ impl Http {
             bytes.extend_from_slice(&data);
         };
         if whole && !connection.sender.is_closed() {
+            connection.used = Instant::now();
             *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
         }
         Ok(HttpAnswer { status: parts.status.as_u16(), headers: parts.headers, body: bytes })
@@ -293,7 +302,7 @@ async fn handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         // Its error reaches the call that waits for it.
         let _ = connection.await;
     });
-    Ok(Connection { sender, driver: driver.abort_handle() })
+    Ok(Connection { sender, driver: driver.abort_handle(), used: Instant::now() })
 }
 
 fn transport(message: &str) -> SendError {

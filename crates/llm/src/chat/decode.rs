@@ -1,68 +1,75 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use countersign_types::Money;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::chat::bounded::{AtMost, Object, text, tree};
 use crate::chat::failure::{Hints, body_failure};
 use crate::{Call, ErrorClass, RawJson, Reply, SendError, Stop, Usage};
+
+/// Choices of one response; we ask for one.
+const MAX_CHOICES: usize = 128;
+
+/// Calls of one message.
+const MAX_CALLS: usize = 256;
+
+/// Parts of one message's content.
+const MAX_PARTS: usize = 4096;
 
 /// The parts of a response that we read. Everything else is only in the stored bytes.
 #[derive(Deserialize)]
 struct Response<'a> {
     #[serde(borrow, default)]
-    choices: Option<Vec<Choice<'a>>>,
-    #[serde(default)]
-    usage: Option<Value>,
+    choices: Option<AtMost<Choice<'a>, MAX_CHOICES>>,
+    #[serde(borrow, default)]
+    usage: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
 struct Choice<'a> {
     #[serde(borrow, default)]
     message: Option<&'a RawValue>,
-    #[serde(default)]
-    finish_reason: Option<Value>,
-    #[serde(default)]
-    error: Option<Value>,
+    #[serde(borrow, default)]
+    finish_reason: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
 }
 
 /// Reads the body of a successful response. `call` makes the ids of calls that came without one: the same bytes under
 /// the same number always give the same reply.
 pub(crate) fn decode(call: u64, body: &[u8]) -> Result<Reply, SendError> {
+    let hints = Hints::status(200);
     // A body that carries an error under status 200 is an error whatever else it holds.
-    if let Some(error) = body_failure(body, &Hints::status(200)) {
+    if let Some(error) = body_failure(body, &hints) {
         return Err(error.maybe_billed());
     }
     let response: Response<'_> = serde_json::from_slice(body)
         .map_err(|error| bad(&format!("the response is not a chat completion: {error}")))?;
-    let Some(choice) = response.choices.as_deref().and_then(<[_]>::first) else {
+    let Some(choice) = response.choices.as_ref().and_then(|choices| choices.0.first()) else {
         return Err(bad("the response holds no choice"));
     };
-    if let Some(error) = choice.error.as_ref().filter(|error| !error.is_null()) {
-        let body = serde_json::json!({ "error": error }).to_string();
-        if let Some(error) = body_failure(body.as_bytes(), &Hints::status(200)) {
-            return Err(error.maybe_billed());
-        }
+    if let Some(error) = choice.error
+        && let Some(error) = body_failure(format!("{{\"error\":{}}}", error.get()).as_bytes(), &hints)
+    {
+        return Err(error.maybe_billed());
     }
     let Some(raw) = choice.message else {
         return Err(bad("the first choice holds no message"));
     };
-    let message: BTreeMap<String, Value> = serde_json::from_str(raw.get())
-        .map_err(|error| bad(&format!("the message is not a JSON object that can be read: {error}")))?;
+    let message = Object::parse(raw).map_err(|error| bad(&format!("the message cannot be read: {error}")))?;
 
     let content = Content::read(message.get("content"))?;
-    let (calls, calls_repaired) = read_calls(call, message.get("tool_calls"))?;
-    let refusal = message.get("refusal").and_then(Value::as_str).filter(|text| !text.is_empty());
-    let refusal = refusal.map(str::to_owned).or(content.refusal);
-    let stop = stop(choice.finish_reason.as_ref(), !calls.is_empty(), refusal.is_some())?;
-    let assistant = if calls_repaired || !message.contains_key("role") {
+    let (calls, repair) = read_calls(call, message.get("tool_calls"))?;
+    let refusal = message.text("refusal").filter(|text| !text.is_empty()).or(content.refusal);
+    let stop = stop(choice.finish_reason.and_then(text).as_deref(), !calls.is_empty(), refusal.is_some())?;
+    let assistant = if repair || message.text("role").is_none() {
         repaired(message, &calls)
-            .map_err(|error| bad(&format!("the message could not be repaired: {error}")))?
     } else {
-        RawJson::parse(raw.get().to_owned()).map_err(|error| bad(&error.to_string()))?
+        RawJson::parse(raw.get().to_owned())
     };
-    let usage = response.usage.unwrap_or_default();
+    let usage = response.usage.and_then(|usage| tree(usage.get())).unwrap_or_default();
     Ok(Reply {
         text: content.text.or(refusal),
         calls,
@@ -70,7 +77,7 @@ pub(crate) fn decode(call: u64, body: &[u8]) -> Result<Reply, SendError> {
         usage: read_usage(&usage),
         cost: usage.get("cost").and_then(Value::as_f64).and_then(money),
         raw: body.to_vec(),
-        assistant,
+        assistant: assistant.map_err(|error| bad(&format!("the message cannot be replayed: {error}")))?,
     })
 }
 
@@ -86,93 +93,103 @@ struct Content {
 
 impl Content {
     /// Null, a string, or an array of parts.
-    fn read(value: Option<&Value>) -> Result<Self, SendError> {
-        let mut text = String::new();
-        let mut refusal = String::new();
-        match value {
-            None | Some(Value::Null) => {}
-            Some(Value::String(content)) => text.push_str(content),
-            Some(Value::Array(parts)) => {
-                for part in parts {
-                    if let Some(piece) = part.as_str().or_else(|| part.get("text").and_then(Value::as_str)) {
-                        text.push_str(piece);
-                    } else if let Some(piece) = part.get("refusal").and_then(Value::as_str) {
-                        refusal.push_str(piece);
-                    }
-                }
-            }
-            Some(_) => return Err(bad("the message's content is neither text nor a list of parts")),
-        }
+    fn read(content: Option<&RawValue>) -> Result<Self, SendError> {
         let some = |text: String| (!text.is_empty()).then_some(text);
-        Ok(Self { text: some(text), refusal: some(refusal) })
+        let Some(content) = content else { return Ok(Self { text: None, refusal: None }) };
+        if let Some(content) = text(content) {
+            return Ok(Self { text: some(content), refusal: None });
+        }
+        let parts: AtMost<&RawValue, MAX_PARTS> = serde_json::from_str(content.get()).map_err(|error| {
+            bad(&format!("the message's content is neither text nor a list of parts: {error}"))
+        })?;
+        let (mut whole, mut refusal) = (String::new(), String::new());
+        for part in parts.0 {
+            if let Some(piece) = text(part) {
+                whole.push_str(&piece);
+            } else if let Ok(part) = Object::parse(part) {
+                // A part of a kind that we do not know has neither and is skipped; it stays in the replay.
+                whole.push_str(&part.text("text").unwrap_or_default());
+                refusal.push_str(&part.text("refusal").unwrap_or_default());
+            }
+        }
+        Ok(Self { text: some(whole), refusal: some(refusal) })
     }
 }
 
 /// The calls, and whether any had to be repaired so that a server would take the message back.
-fn read_calls(call: u64, value: Option<&Value>) -> Result<(Vec<Call>, bool), SendError> {
-    let items = match value {
-        None | Some(Value::Null) => return Ok((Vec::new(), false)),
-        Some(Value::Array(items)) => items,
-        Some(_) => return Err(bad("the message's tool_calls are not a list")),
-    };
-    let given: BTreeSet<&str> =
-        items.iter().filter_map(|item| item.get("id").and_then(Value::as_str)).collect();
+fn read_calls(call: u64, calls: Option<&RawValue>) -> Result<(Vec<Call>, bool), SendError> {
+    let Some(calls) = calls else { return Ok((Vec::new(), false)) };
+    let items: AtMost<Object<'_>, MAX_CALLS> = serde_json::from_str(calls.get())
+        .map_err(|error| bad(&format!("the message's tool_calls cannot be read: {error}")))?;
+    let ids: Vec<String> = items.0.iter().map(|item| item.text("id").unwrap_or_default()).collect();
     let mut taken = BTreeSet::new();
-    let mut repaired = false;
-    let mut calls = Vec::with_capacity(items.len());
-    for (index, item) in items.iter().enumerate() {
-        let function = item.get("function");
-        let Some(name) = function.and_then(|f| f.get("name")).and_then(Value::as_str) else {
+    let mut repair = false;
+    let mut calls = Vec::with_capacity(items.0.len());
+    for (index, (item, given)) in items.0.iter().zip(&ids).enumerate() {
+        let function = item.get("function").and_then(|function| Object::parse(function).ok());
+        let Some((function, name)) = function.and_then(|f| f.text("name").map(|name| (f, name))) else {
             return Err(bad(&format!("tool call {index} names no function")));
         };
-        let id = match item.get("id").and_then(Value::as_str) {
-            Some(id) if !id.is_empty() && taken.insert(id.to_owned()) => id.to_owned(),
-            // Missing (several local servers) or used twice in one message.
-            _ => {
-                repaired = true;
-                let mut id = format!("call_{call}_{index}");
-                while given.contains(id.as_str()) || !taken.insert(id.clone()) {
-                    id.push('_');
-                }
-                id
+        let mut id = given.clone();
+        // Missing (several local servers) or used twice in one message.
+        if id.is_empty() || taken.contains(&id) {
+            repair = true;
+            id = format!("call_{call}_{index}");
+            while ids.contains(&id) || taken.contains(&id) {
+                id.push('_');
             }
-        };
-        let arguments = match function.and_then(|f| f.get("arguments")) {
-            Some(Value::String(text)) if !text.trim().is_empty() => text.clone(),
-            Some(Value::String(_)) => "{}".to_owned(),
-            None | Some(Value::Null) => {
-                repaired = true;
+        }
+        taken.insert(id.clone());
+        let arguments = match function.get("arguments").map(|raw| (raw, text(raw))) {
+            Some((_, Some(arguments))) if !arguments.trim().is_empty() => arguments,
+            Some((_, Some(_))) => "{}".to_owned(),
+            None => {
+                repair = true;
                 "{}".to_owned()
             }
             // Some servers send the object itself.
-            Some(value) => {
-                repaired = true;
-                value.to_string()
+            Some((raw, None)) => {
+                repair = true;
+                raw.get().to_owned()
             }
         };
-        calls.push(Call { id, name: name.to_owned(), arguments });
+        calls.push(Call { id, name, arguments });
     }
-    Ok((calls, repaired))
+    Ok((calls, repair))
 }
 
 /// The message with the calls as we read them; every other field as it was.
-fn repaired(mut message: BTreeMap<String, Value>, calls: &[Call]) -> Result<RawJson, serde_json::Error> {
-    message.entry("role".to_owned()).or_insert_with(|| "assistant".into());
-    if let Some(Value::Array(items)) = message.get_mut("tool_calls") {
-        for (item, call) in items.iter_mut().zip(calls) {
-            let Some(item) = item.as_object_mut() else { continue };
-            item.insert("id".to_owned(), call.id.as_str().into());
-            item.entry("type").or_insert_with(|| "function".into());
-            if let Some(function) = item.get_mut("function").and_then(Value::as_object_mut) {
-                function.insert("arguments".to_owned(), call.arguments.as_str().into());
-            }
-        }
+fn repaired(message: Object<'_>, calls: &[Call]) -> Result<RawJson, serde_json::Error> {
+    let own = |text: &str| serde_json::value::to_raw_value(text);
+    let list = message.get("tool_calls");
+    let has_role = message.text("role").is_some();
+    let mut whole = message.into_owned();
+    if !has_role {
+        whole.insert("role".to_owned(), own("assistant")?);
     }
-    RawJson::of(&message)
+    if let Some(list) = list {
+        let items: AtMost<Object<'_>, MAX_CALLS> = serde_json::from_str(list.get())?;
+        let mut repaired = Vec::with_capacity(items.0.len());
+        for (item, call) in items.0.into_iter().zip(calls) {
+            let (kind, function) = (item.text("type"), item.get("function"));
+            let mut item = item.into_owned();
+            item.insert("id".to_owned(), own(&call.id)?);
+            if kind.is_none() {
+                item.insert("type".to_owned(), own("function")?);
+            }
+            if let Some(function) = function {
+                let mut function = Object::parse(function)?.into_owned();
+                function.insert("arguments".to_owned(), own(&call.arguments)?);
+                item.insert("function".to_owned(), serde_json::value::to_raw_value(&function)?);
+            }
+            repaired.push(item);
+        }
+        whole.insert("tool_calls".to_owned(), serde_json::value::to_raw_value(&repaired)?);
+    }
+    RawJson::of(&whole)
 }
 
-fn stop(reason: Option<&Value>, calls: bool, refused: bool) -> Result<Stop, SendError> {
-    let reason = reason.and_then(Value::as_str);
+fn stop(reason: Option<&str>, calls: bool, refused: bool) -> Result<Stop, SendError> {
     Ok(match reason {
         Some("error") => {
             let text = "the provider broke off its answer with finish_reason `error`";
@@ -358,6 +375,8 @@ mod tests {
             b"{\"choices\":[{\"message\":{\"tool_calls\":{}}}]}",
             b"{\"choices\":[{\"message\":{\"tool_calls\":[{\"id\":\"a\"}]}}]}",
             b"{\"choices\":[{\"message\":{\"content\":\"\xff\"}}]}",
+            b"{\"choices\":[{\"message\":[\"assistant\",\"x\"]}]}",
+            b"{\"choices\":[{\"message\":{\"content\":\"x\",\"content\":\"y\"}}]}",
             b"{\"choices\":[{\"message\":{\"content\":\"x\"}}]",
         ] {
             let error = decode(0, bytes).unwrap_err();
@@ -368,13 +387,14 @@ mod tests {
                 "{shown}"
             );
         }
-        // Deep nesting ends as an error, not as a stack overflow.
-        let deep = format!(
-            "{{\"choices\":[{{\"message\":{{\"x\":{}1{}}}}}]}}",
-            "[".repeat(100_000),
-            "]".repeat(100_000)
-        );
-        assert_eq!(decode(0, deep.as_bytes()).unwrap_err().class, ErrorClass::BadResponse);
+        // Deep nesting is an error or stays text; it is never a stack overflow.
+        let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+        for (field, fails) in [("content", false), ("tool_calls", true), ("novel", false), ("refusal", false)]
+        {
+            let message = format!(r#"{{"role":"assistant","{field}":{deep}}}"#);
+            let body = format!(r#"{{"choices":[{{"message":{message}}}],"usage":{deep}}}"#);
+            assert_eq!(decode(0, body.as_bytes()).is_err(), fails, "{field}");
+        }
     }
 
     #[test]
@@ -398,6 +418,36 @@ mod tests {
             assert!(error.maybe_billed);
         }
         assert!(decode(0, br#"{"error":null,"choices":[{"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}]}"#).is_ok());
+    }
+
+    #[test]
+    fn a_flood_of_small_values_is_refused_or_stays_text() {
+        let flood = |item: &str| vec![item; 400_000].join(",");
+        for message in [
+            format!(r#"{{"role":"assistant","content":[{}]}}"#, flood("{}")),
+            format!(r#"{{"role":"assistant","tool_calls":[{}]}}"#, flood("{}")),
+        ] {
+            let body = format!(r#"{{"choices":[{{"message":{message},"finish_reason":"stop"}}]}}"#);
+            assert_eq!(decode(0, body.as_bytes()).unwrap_err().class, ErrorClass::BadResponse);
+        }
+        let novel = format!(r#"{{"role":"assistant","content":"x","novel":[{}]}}"#, flood("[]"));
+        let body = format!(
+            r#"{{"choices":[{{"message":{novel},"finish_reason":"stop"}}],"usage":{{"x":[{}]}}}}"#,
+            flood("0")
+        );
+        let reply = decode(0, body.as_bytes()).unwrap();
+        assert_eq!((reply.assistant.get(), reply.usage), (novel.as_str(), Usage::default()));
+        let error = format!(r#"{{"error":{{"message":"m","x":[{}]}}}}"#, flood("0"));
+        assert_eq!(decode(0, error.as_bytes()).unwrap_err().class, ErrorClass::BadResponse);
+    }
+
+    #[test]
+    fn a_cut_emoji_does_not_end_a_session() {
+        let body =
+            br#"{"choices":[{"message":{"role":"assistant","content":"a\ud83e"},"finish_reason":"stop"}]}"#;
+        let reply = decode(0, body).unwrap();
+        assert!(reply.text.unwrap().starts_with("a\u{fffd}"));
+        assert!(reply.assistant.get().contains(r"a\ud83e"), "the replay is what arrived");
     }
 
     #[test]

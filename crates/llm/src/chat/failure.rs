@@ -1,11 +1,16 @@
 use countersign_types::Millis;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
+use crate::chat::bounded::{self, AtMost, Object};
 use crate::error::printable;
 use crate::{ErrorClass, MAX_ERROR_MESSAGE, SendError};
 
 /// A limit that ends later than this is a used-up quota, not a rate to wait out.
 const FAR_RESET: Millis = Millis::from_secs(10 * 60);
+
+/// Errors that a list may hold; the first one counts.
+const MAX_ERRORS: usize = 64;
 
 /// What a failed response says outside its body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,19 +73,34 @@ struct Said {
 impl Said {
     /// None: the body is not JSON, or holds no error.
     fn read(body: &[u8]) -> Option<Self> {
-        let value: Value = serde_json::from_slice(body).ok()?;
+        let body = std::str::from_utf8(body).ok()?.trim();
         // Gemini's compatible endpoint wraps its error in a list.
-        let value = value.as_array().and_then(|items| items.first()).unwrap_or(&value);
-        match value.get("error") {
-            Some(Value::Null) | None => {}
-            Some(Value::String(text)) => {
-                return Some(Self { message: Some(text.clone()), ..Self::object(value) });
+        let first =
+            body.starts_with('[').then(|| serde_json::from_str::<AtMost<&RawValue, MAX_ERRORS>>(body));
+        let body = match &first {
+            Some(list) => list.as_ref().ok()?.0.first()?.get(),
+            None => body,
+        };
+        let envelope: Object<'_> = serde_json::from_str(body).ok()?;
+        if let Some(error) = envelope.get("error") {
+            let mut said = Self::text(error.get());
+            if let Some(message) = bounded::text(error) {
+                said = Self { message: Some(message), ..Self::text(body) };
             }
-            Some(error) => return Some(Self::object(error)),
+            return Some(said);
         }
-        let flat = value.get("object").and_then(Value::as_str) == Some("error");
-        let fastapi = value.get("choices").is_none() && value.get("detail").is_some();
-        (flat || fastapi).then(|| Self::object(value))
+        // vLLM and FastAPI.
+        let flat = envelope.text("object").as_deref() == Some("error");
+        let detail = envelope.get("choices").is_none() && envelope.get("detail").is_some();
+        (flat || detail).then(|| Self::text(body))
+    }
+
+    /// From an error object; from anything longer only its beginning as text.
+    fn text(error: &str) -> Self {
+        match bounded::tree(error) {
+            Some(error) => Self::object(&error),
+            None => Self { message: Some(printable(error, MAX_ERROR_MESSAGE)), ..Self::default() },
+        }
     }
 
     fn object(error: &Value) -> Self {

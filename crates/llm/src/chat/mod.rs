@@ -1,6 +1,7 @@
 //! The OpenAI Chat Completions wire and its dialects: bytes to values and back, without any I/O. `openai:` sends these
 //! bytes over HTTP and `scripted:` plays them in process, so that both go through one decoder.
 
+mod bounded;
 mod decode;
 mod encode;
 mod failure;
