@@ -4,6 +4,12 @@
 //! error with a fix, never a weaker cell; when the controller goes away the cell goes away.
 #![forbid(unsafe_code)]
 
+mod binaries;
+mod guest;
+mod report;
+mod supervised;
+mod tiers;
+
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -11,6 +17,10 @@ use std::sync::Arc;
 
 use countersign_types::{CellId, JobId, JobReceipt, JobSpec, Mount, Observation, Tier, TierProperties};
 use futures::future::BoxFuture;
+
+pub use binaries::Binaries;
+pub use report::{TierReport, report};
+pub use tiers::{Host, Native};
 
 /// What a caller asks of a tier.
 #[derive(Clone, Debug)]

@@ -88,7 +88,7 @@ pub fn run_init(tier: Tier, work: &Work, channels: Channels, filters: Option<&Fi
         }
     } else {
         // Orphans of this job come here, not to the supervisor.
-        drop(rustix::process::set_child_subreaper(Some(rustix::process::getpid())));
+        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     }
     sys::wake_on_child_death();
     let command = match sys::fork(0) {
@@ -242,7 +242,7 @@ impl<E: Into<std::io::Error>> Named for std::result::Result<(), E> {
 fn confine(native: bool, run_as: RunAs, channels: &Channels, filters: Option<&Filters>) -> Step {
     for group in &channels.cgroups {
         // Best effort: what holds is observed by the canary and read back by the launcher.
-        drop(rustix::io::write(group, b"0"));
+        let _ = rustix::io::write(group, b"0");
     }
     rustix::process::setsid().map(drop).named("making a session")?;
     let null = root::null().map_err(|e| (e.into(), "opening /dev/null"))?;

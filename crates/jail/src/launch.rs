@@ -155,9 +155,9 @@ impl Standing {
     pub fn end(&mut self) -> u32 {
         if self.native.is_some() {
             // The first process of the namespace: when it has been reaped, the kernel has killed all others.
-            drop(rustix::process::kill_process(self.supervisor, rustix::process::Signal::KILL));
+            let _ = rustix::process::kill_process(self.supervisor, rustix::process::Signal::KILL);
         } else {
-            drop(rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both));
+            let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         }
         loop {
             match waitpid(Some(self.supervisor), WaitOptions::empty()) {

@@ -108,7 +108,8 @@ fn serve(tier: Tier) -> Result<Over> {
                 JailError::Protocol(what) => (what, "install countersign again: its programs do not fit together".to_owned()),
                 other @ JailError::Io { .. } => (other.to_string(), ids::userns_fix()),
             };
-            wire::send(control.as_fd(), &CellResponse::Unavailable { why, fix }, &[])?;
+            let missing = tier.demands();
+            wire::send(control.as_fd(), &CellResponse::Unavailable { why, fix, missing }, &[])?;
             Ok(Over::CellLost)
         }
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use countersign_types::{
-    CellRequest, CellResponse, JobEnd, JobId, JobLimits, JobReceipt, JobSpec, LimitHit, Millis, Observation, Tier,
+    CellRequest, CellResponse, JobEnd, JobId, JobLimits, JobReceipt, LimitHit, Millis, Observation, Tier,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -251,7 +251,7 @@ impl Launcher {
         }
         for fd in [&out_read, &err_read] {
             // Only speed depends on it; the per-user bound on pipe memory may refuse.
-            drop(rustix::pipe::fcntl_setpipe_size(fd, PIPE_SIZE));
+            let _ = rustix::pipe::fcntl_setpipe_size(fd, PIPE_SIZE);
         }
         let groups = self.places.make(&limits);
         let entrances = groups.entrances();
@@ -360,7 +360,8 @@ impl Launcher {
         let seen: Option<Observation> = serde_json::from_slice(output).ok();
         let Some(mut observation) = seen.filter(|_| *end == JobEnd::Exited { code: 0 }) else {
             let why = format!("the canary could not look around: {end:?}");
-            self.respond(&CellResponse::Unavailable { why, fix: crate::ids::userns_fix() });
+            let missing = self.tier.demands();
+            self.respond(&CellResponse::Unavailable { why, fix: crate::ids::userns_fix(), missing });
             self.over = Some(Over::CellLost);
             return;
         };
@@ -376,7 +377,7 @@ impl Launcher {
         }
         let said = missing.iter().map(|p| format!("{p} ({})", observation.notes.get(p).map_or("not observed", String::as_str)));
         let why = format!("missing: {}", said.collect::<Vec<_>>().join(", "));
-        self.respond(&CellResponse::Unavailable { why, fix: crate::ids::userns_fix() });
+        self.respond(&CellResponse::Unavailable { why, fix: crate::ids::userns_fix(), missing });
         self.over = Some(Over::CellLost);
     }
 
@@ -423,7 +424,7 @@ impl Launcher {
 
     /// Sends what is left, blocking: the cell is over and nothing else has to be done.
     fn flush(&mut self) {
-        drop(rustix::io::ioctl_fionbio(&self.control, false));
+        let _ = rustix::io::ioctl_fionbio(&self.control, false);
         drop(self.write_some());
     }
 }

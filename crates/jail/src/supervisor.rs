@@ -86,7 +86,7 @@ pub fn run(tier: Tier, control: OwnedFd, filters: Option<Filters>, guest: GuestP
         // Cutting every lifeline makes each job kill itself; what is left then is the guest and what it started.
         supervisor.jobs.values_mut().for_each(|running| running.lifeline = None);
         for running in supervisor.jobs.values() {
-            drop(waitpid(Some(running.init), WaitOptions::empty()));
+            let _ = waitpid(Some(running.init), WaitOptions::empty());
         }
         job::kill_rest(false);
     }
@@ -166,7 +166,7 @@ impl Supervisor {
             }
             Order::Kill { index } => {
                 if let Some(running) = self.jobs.get(&index) {
-                    drop(rustix::process::pidfd_send_signal(&running.pidfd, Signal::KILL));
+                    let _ = rustix::process::pidfd_send_signal(&running.pidfd, Signal::KILL);
                 }
             }
         }
@@ -204,7 +204,7 @@ impl Supervisor {
         let (failure, told) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).context(|| "making a pipe".to_owned())?;
         if let Forked::Child = sys::fork(0).context(|| "forking for the guest".to_owned())? {
             let error = self.become_guest(program, channel, &argv, &env);
-            drop(rustix::io::write(&told, error.to_string().as_bytes()));
+            let _ = rustix::io::write(&told, error.to_string().as_bytes());
             sys::exit_now(1);
         }
         drop(told);

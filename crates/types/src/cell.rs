@@ -1,5 +1,9 @@
 //! What the controller and the launcher (`jail`) say to each other: one JSON frame per message, each behind a 32-bit
 //! big-endian length, over a Unix stream socket that is the launcher's standard input.
+//!
+//! The first frame is a `CellLaunch` and carries one file descriptor (`SCM_RIGHTS`, with its first byte): the guest's
+//! end of the guest channel. The answer is `Ready` or `Unavailable`; then `CellRequest`s are served side by side. The
+//! launcher and everything in the cell end when the controller's end of the socket is closed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -167,8 +171,9 @@ pub enum CellRequest {
 pub enum CellResponse {
     /// The cell stands, the guest runs and the canary has looked.
     Ready { observation: Observation },
-    /// The cell could not be made; nothing runs. `fix` is what a person can do.
-    Unavailable { why: String, fix: String },
+    /// The cell could not be made; nothing runs. `fix` is what a person can do, `missing` what the tier demands and
+    /// was not seen.
+    Unavailable { why: String, fix: String, missing: TierProperties },
     Finished { receipt: JobReceipt },
     /// `survivors` is the number of processes of the cell that could not be shown to be dead.
     Ended { survivors: u32 },

@@ -1,0 +1,314 @@
+//! A cell behind a launcher process: both tiers of this crate are one, they differ in what they ask of it.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdStream;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use countersign_types::{
+    ByteSize, CELL_PROTOCOL, CellLaunch, CellRequest, CellResponse, JobId, JobReceipt, JobSpec, MAX_FRAME, Observation,
+    Tier,
+};
+use futures::future::BoxFuture;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::{Child, Command};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::guest::{self, Guest};
+use crate::{Binaries, Cell, CellError, CellSpec};
+
+/// Bytes that `/tmp` and `/dev/shm` of a cell hold, each.
+const TMP_LIMIT: ByteSize = ByteSize::mib(2048);
+/// How long a launcher may take to say that a cell stands.
+const LAUNCH_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a launcher may take to exit after its last word, before it is killed.
+const EXIT_GRACE: Duration = Duration::from_secs(10);
+
+/// What waits for an answer of the launcher.
+#[derive(Debug, Default)]
+struct Waiting {
+    jobs: HashMap<JobId, oneshot::Sender<JobReceipt>>,
+    end: Option<oneshot::Sender<Result<u32, CellError>>>,
+    /// Why the launcher's socket ended; nothing is answered after that.
+    over: Option<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Supervised {
+    observation: Observation,
+    workspace: PathBuf,
+    home: PathBuf,
+    requests: mpsc::UnboundedSender<CellRequest>,
+    waiting: Arc<Mutex<Waiting>>,
+    guest: Guest,
+}
+
+/// Starts a launcher, has it make the cell, and returns when the canary has looked.
+pub(crate) async fn open(tier: Tier, binaries: &Binaries, spec: CellSpec) -> Result<Arc<dyn Cell>, CellError> {
+    let io = |what: &'static str| move |source| CellError::Io { what: what.to_owned(), source };
+    let (ours, theirs) = StdStream::pair().map_err(io("making the control socket"))?;
+    let (channel, guest_end) = StdStream::pair().map_err(io("making the guest channel"))?;
+    for socket in [&ours, &channel] {
+        socket.set_nonblocking(true).map_err(io("preparing a socket"))?;
+    }
+    let mut control = UnixStream::from_std(ours).map_err(io("watching the control socket"))?;
+    let channel = UnixStream::from_std(channel).map_err(io("watching the guest channel"))?;
+    // A process group of its own: Ctrl-C at the terminal is the controller's business. Nothing is inherited.
+    let child = Command::new(&binaries.jail)
+        .args(["--tier", tier.as_str()])
+        .env_clear()
+        .current_dir("/")
+        .process_group(0)
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| unavailable(tier, format!("{} cannot be started: {error}", binaries.jail.display())))?;
+    let paths = match tier {
+        Tier::Host => (spec.state_dir.join("workspace"), spec.state_dir.join("home")),
+        _ => (PathBuf::from("/workspace"), PathBuf::from("/home/agent")),
+    };
+    let launch = CellLaunch {
+        protocol: CELL_PROTOCOL,
+        cell: spec.id,
+        state_dir: spec.state_dir,
+        mounts: spec.mounts,
+        host_network: spec.host_network,
+        guest: binaries.guest.clone(),
+        tmp_limit: TMP_LIMIT.as_u64(),
+    };
+    let body = serde_json::to_vec(&launch).map_err(|error| CellError::Protocol(error.to_string()))?;
+    let handshake = async {
+        guest::send_frame(&mut control, &body, &[OwnedFd::from(guest_end)]).await.map_err(io("talking to the launcher"))?;
+        read_response(&mut control).await
+    };
+    let answer = tokio::time::timeout(LAUNCH_TIMEOUT, handshake).await;
+    let answer = answer.unwrap_or_else(|_| Err(CellError::Died(format!("its launcher said nothing for {LAUNCH_TIMEOUT:?}"))));
+    let observation = match answer {
+        Ok(Some(CellResponse::Ready { observation })) => observation,
+        other => {
+            drop(control);
+            see_off(child);
+            return Err(match other {
+                Ok(Some(CellResponse::Unavailable { why, .. })) if disk_is_full(&why) => CellError::DiskFull(why),
+                Ok(Some(CellResponse::Unavailable { why, fix, missing })) => CellError::Unavailable { tier, why, fix, missing },
+                Ok(Some(other)) => CellError::Protocol(format!("an unexpected first answer: {}", kind(&other))),
+                Ok(None) => CellError::Died("its launcher ended before the cell stood".to_owned()),
+                Err(error) => error,
+            });
+        }
+    };
+    let (read, write) = control.into_split();
+    let (requests, queue) = mpsc::unbounded_channel();
+    let waiting = Arc::new(Mutex::new(Waiting::default()));
+    tokio::spawn(write_requests(write, queue));
+    tokio::spawn(read_responses(read, child, Arc::clone(&waiting)));
+    let (workspace, home) = paths;
+    Ok(Arc::new(Supervised { observation, workspace, home, requests, waiting, guest: Guest::start(channel) }))
+}
+
+fn unavailable(tier: Tier, why: String) -> CellError {
+    let fix = "build and install all three programs together: cargo xtask setup".to_owned();
+    CellError::Unavailable { tier, why, fix, missing: tier.demands() }
+}
+
+/// The launcher's messages end with the system's own words for the error.
+fn disk_is_full(why: &str) -> bool {
+    why.contains("No space left on device") || why.contains("Disk quota exceeded")
+}
+
+fn kind(response: &CellResponse) -> &'static str {
+    match response {
+        CellResponse::Ready { .. } => "ready",
+        CellResponse::Unavailable { .. } => "unavailable",
+        CellResponse::Finished { .. } => "finished",
+        CellResponse::Ended { .. } => "ended",
+        CellResponse::Failed { .. } => "failed",
+    }
+}
+
+/// None at the end of the socket.
+async fn read_response(socket: &mut (impl AsyncReadExt + Unpin)) -> Result<Option<CellResponse>, CellError> {
+    let io = |source| CellError::Io { what: "reading from the launcher".to_owned(), source };
+    let length = match socket.read_u32().await {
+        Ok(length) => length as usize,
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::ConnectionReset) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(io(error)),
+    };
+    if length > MAX_FRAME {
+        return Err(CellError::Protocol(format!("an answer of {length} bytes; the bound is {MAX_FRAME}")));
+    }
+    let mut body = vec![0_u8; length];
+    socket.read_exact(&mut body).await.map_err(io)?;
+    serde_json::from_slice(&body).map(Some).map_err(|error| CellError::Protocol(error.to_string()))
+}
+
+/// Ends when the last handle of the cell is dropped; closing the socket then makes the launcher kill everything.
+async fn write_requests(mut socket: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<CellRequest>) {
+    while let Some(request) = queue.recv().await {
+        let Ok(body) = serde_json::to_vec(&request) else { continue };
+        let Ok(length) = u32::try_from(body.len()) else { continue };
+        let frame = [length.to_be_bytes().as_slice(), &body].concat();
+        if socket.write_all(&frame).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_responses(mut socket: OwnedReadHalf, child: Child, waiting: Arc<Mutex<Waiting>>) {
+    let mut why = "its launcher ended".to_owned();
+    loop {
+        match read_response(&mut socket).await {
+            Ok(Some(CellResponse::Finished { receipt })) => {
+                if let Some(waiter) = lock(&waiting).jobs.remove(&receipt.job) {
+                    // A dropped `run` has nobody who waits.
+                    drop(waiter.send(receipt));
+                }
+            }
+            Ok(Some(CellResponse::Ended { survivors })) => {
+                "it was ended".clone_into(&mut why);
+                if let Some(waiter) = lock(&waiting).end.take() {
+                    drop(waiter.send(Ok(survivors)));
+                }
+            }
+            Ok(Some(CellResponse::Failed { what })) => {
+                tracing::warn!(what, "the launcher failed");
+                if let Some(waiter) = lock(&waiting).end.take() {
+                    let full = disk_is_full(&what);
+                    let error = if full { CellError::DiskFull(what.clone()) } else { CellError::Died(what.clone()) };
+                    drop(waiter.send(Err(error)));
+                }
+                why = what;
+            }
+            Ok(Some(other)) => {
+                why = format!("an unexpected answer: {}", kind(&other));
+                break;
+            }
+            Ok(None) => break,
+            Err(error) => {
+                why = error.to_string();
+                break;
+            }
+        }
+    }
+    {
+        let mut waiting = lock(&waiting);
+        waiting.jobs.clear();
+        waiting.end = None;
+        waiting.over = Some(why);
+    }
+    drop(socket);
+    see_off(child);
+}
+
+/// Waits for a launcher that has nothing more to say, and kills it if it does not go.
+fn see_off(mut child: Child) {
+    tokio::spawn(async move {
+        if tokio::time::timeout(EXIT_GRACE, child.wait()).await.is_err() {
+            // Its death kills the cell too.
+            drop(child.kill().await);
+        }
+    });
+}
+
+fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+    // A panic elsewhere leaves the maps whole: every change is one insert, remove or clear.
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Supervised {
+    fn died(&self) -> CellError {
+        CellError::Died(lock(&self.waiting).over.clone().unwrap_or_else(|| "its launcher is gone".to_owned()))
+    }
+
+    async fn run_job(&self, spec: JobSpec) -> Result<JobReceipt, CellError> {
+        let job = spec.job.clone();
+        let (sender, receipt) = oneshot::channel();
+        {
+            let mut waiting = lock(&self.waiting);
+            if let Some(why) = &waiting.over {
+                return Err(CellError::Died(why.clone()));
+            }
+            if waiting.jobs.contains_key(&job) {
+                return Err(CellError::Protocol(format!("job {job} runs already")));
+            }
+            waiting.jobs.insert(job.clone(), sender);
+        }
+        let mut cancel = CancelOnDrop { requests: &self.requests, waiting: &self.waiting, job: Some(job) };
+        self.requests.send(CellRequest::Run(spec)).map_err(|_| self.died())?;
+        let received = receipt.await;
+        cancel.job = None;
+        received.map_err(|_| self.died())
+    }
+
+    async fn end_cell(&self, delete: bool) -> Result<(), CellError> {
+        let (sender, ended) = oneshot::channel();
+        {
+            let mut waiting = lock(&self.waiting);
+            if let Some(why) = &waiting.over {
+                return Err(CellError::Died(why.clone()));
+            }
+            if waiting.end.is_some() {
+                return Err(CellError::Protocol("the cell is being ended already".to_owned()));
+            }
+            waiting.end = Some(sender);
+        }
+        self.requests.send(CellRequest::End { delete }).map_err(|_| self.died())?;
+        match ended.await.map_err(|_| self.died())?? {
+            0 => Ok(()),
+            survivors => Err(CellError::Died(format!("{survivors} of its processes could not be shown to be dead"))),
+        }
+    }
+}
+
+struct CancelOnDrop<'a> {
+    requests: &'a mpsc::UnboundedSender<CellRequest>,
+    waiting: &'a Mutex<Waiting>,
+    job: Option<JobId>,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(job) = self.job.take() {
+            lock(self.waiting).jobs.remove(&job);
+            drop(self.requests.send(CellRequest::Cancel { job }));
+        }
+    }
+}
+
+impl Cell for Supervised {
+    fn observation(&self) -> &Observation {
+        &self.observation
+    }
+    fn workspace(&self) -> PathBuf {
+        self.workspace.clone()
+    }
+    fn home(&self) -> PathBuf {
+        self.home.clone()
+    }
+    fn run(&self, job: JobSpec) -> BoxFuture<'_, Result<JobReceipt, CellError>> {
+        Box::pin(self.run_job(job))
+    }
+    fn cancel(&self, job: &JobId) {
+        // When the launcher is gone, so is the job.
+        drop(self.requests.send(CellRequest::Cancel { job: job.clone() }));
+    }
+    fn guest(&self, request: Vec<u8>, fds: Vec<OwnedFd>) -> BoxFuture<'_, Result<Vec<u8>, CellError>> {
+        Box::pin(self.guest.ask(request, fds))
+    }
+    fn end(&self, delete: bool) -> BoxFuture<'_, Result<(), CellError>> {
+        Box::pin(self.end_cell(delete))
+    }
+}
+
+/// For `report`: a directory name that does not exist yet.
+pub(crate) fn scratch_dir(base: &Path) -> PathBuf {
+    base.join(format!("countersign-doctor-{}", std::process::id()))
+}
