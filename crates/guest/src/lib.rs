@@ -5,6 +5,22 @@
 //! bounded; it runs as the cell's mapped root and never follows a link that the agent made.
 #![forbid(unsafe_code)]
 
+mod channel;
+mod confined;
+mod fault;
 pub mod fence;
+mod git;
+mod layers;
+mod materialise;
+mod plain;
 pub mod protocol;
 pub mod report;
+mod seal;
+mod segment;
+mod serve;
+mod state;
+mod tools;
+mod walk;
+
+pub use channel::{Channel, Frame};
+pub use state::Guest;

@@ -8,12 +8,16 @@
 mod entry;
 mod glob;
 mod ignore;
+mod memo;
 mod path;
 mod scratch;
 mod store;
 
 pub use entry::{Change, Delta, Entry, EntryMode, Manifest};
 pub use glob::{Glob, GlobError, GlobSet};
+pub use memo::Memo;
 pub use path::{PathError, TreePath};
-pub use scratch::{FIXED_DIRS, FIXED_SUFFIXES, Judgement, LOCKFILES, RulesError, Scratch, ScratchRules};
+pub use scratch::{
+    FIXED_DIRS, FIXED_SUFFIXES, Judgement, LOCKFILES, RulesError, Scratch, ScratchRules, is_fixed_scratch,
+};
 pub use store::{Batch, Durability, Located, NewSegment, ObjectStore, StoreError};

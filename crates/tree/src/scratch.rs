@@ -110,8 +110,6 @@ pub struct Scratch {
     ignore: Ignore,
     held: HashSet<Vec<u8>>,
     held_dirs: HashSet<Vec<u8>>,
-    fixed: HashSet<&'static [u8]>,
-    lockfiles: HashSet<&'static [u8]>,
 }
 
 impl Scratch {
@@ -132,8 +130,6 @@ impl Scratch {
             ignore,
             held: rules.held.iter().map(|p| p.as_bytes().to_vec()).collect(),
             held_dirs,
-            fixed: FIXED_DIRS.iter().map(|d| d.as_bytes()).collect(),
-            lockfiles: LOCKFILES.iter().map(|d| d.as_bytes()).collect(),
         })
     }
 
@@ -165,16 +161,8 @@ impl Scratch {
 
     fn rules_say(&self, path: &[u8], is_dir: bool) -> bool {
         let name = path.rsplit(|b| *b == b'/').next().unwrap_or(path);
-        let fixed = if is_dir {
-            (self.fixed.contains(name) && !(name == b"target" && below_src(path)))
-                || FIXED_SUFFIXES
-                    .iter()
-                    .any(|s| s.strip_suffix('/').is_some_and(|s| name.ends_with(s.as_bytes())))
-        } else {
-            self.lockfiles.contains(name)
-                || FIXED_SUFFIXES.iter().any(|s| !s.ends_with('/') && name.ends_with(s.as_bytes()))
-        };
-        fixed
+        is_fixed_scratch(path, is_dir)
+            || (!is_dir && LOCKFILES.iter().any(|l| l.as_bytes() == name))
             || (if is_dir { self.globs.matches_dir(path) } else { self.globs.matches(path) })
             || self.ignore.ignores(path, is_dir)
     }
@@ -187,6 +175,19 @@ pub enum Judgement {
     Scratch,
     /// A scratch directory that holds paths of the base: it is walked, and only those are tree.
     Mixed,
+}
+
+/// Whether the fixed list says that this path is scratch by its own name: for a base that has no rules yet. Lockfiles
+/// are not part of this answer.
+#[must_use]
+pub fn is_fixed_scratch(path: &[u8], is_dir: bool) -> bool {
+    let name = path.rsplit(|b| *b == b'/').next().unwrap_or(path);
+    let listed = is_dir && FIXED_DIRS.iter().any(|d| d.as_bytes() == name);
+    let ending = FIXED_SUFFIXES.iter().any(|suffix| match suffix.strip_suffix('/') {
+        Some(suffix) => is_dir && name.ends_with(suffix.as_bytes()),
+        None => !is_dir && name.ends_with(suffix.as_bytes()),
+    });
+    (listed && !(name == b"target" && below_src(path))) || ending
 }
 
 fn below_src(path: &[u8]) -> bool {

@@ -1,0 +1,84 @@
+//! From a request to its reply.
+
+use std::fs::File;
+use std::path::Path;
+
+use countersign_types::MAX_FRAME;
+
+use crate::channel::Channel;
+use crate::fault::Outcome;
+use crate::protocol::{Fault, GUEST_PROTOCOL, Reply, Request};
+use crate::segment::Segments;
+use crate::state::Guest;
+use crate::{fence, git, layers, materialise, plain, report, seal, tools};
+
+/// Bytes of a runner's report that are read.
+const MAX_REPORT: u64 = 32 << 20;
+
+impl Guest {
+    /// Serves requests until the other side closes the channel.
+    ///
+    /// # Errors
+    /// The channel's: a torn or overlong frame cannot be answered.
+    pub fn serve(&mut self, channel: &mut Channel) -> std::io::Result<()> {
+        while let Some(frame) = channel.receive()? {
+            let reply = match serde_json::from_slice::<Request>(&frame.bytes) {
+                Ok(request) => self.answer(request, &frame.files),
+                Err(e) => Reply::Error(Fault::bad_request(format!("the request is not understood: {e}"))),
+            };
+            let encode = |reply: &Reply| serde_json::to_vec(reply).map_err(std::io::Error::from);
+            let mut bytes = encode(&reply)?;
+            if bytes.len() > MAX_FRAME {
+                let text = "the reply does not fit into a frame: the tree has too many files";
+                bytes = encode(&Reply::Error(Fault::bad_request(text)))?;
+            }
+            channel.send(&bytes, &[])?;
+        }
+        Ok(())
+    }
+
+    /// Answers one request. `files` are the descriptors that came with it.
+    pub fn answer(&mut self, request: Request, files: &[File]) -> Reply {
+        self.try_answer(request, files).unwrap_or_else(Reply::Error)
+    }
+
+    fn try_answer(&mut self, request: Request, files: &[File]) -> Outcome<Reply> {
+        match request {
+            Request::Hello => {
+                Ok(Reply::Hello { protocol: GUEST_PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned() })
+            }
+            Request::ImportGit { git_dir, rev, write_workspace } => {
+                git::git(self, Path::new(&git_dir), &rev, write_workspace, files).map(Reply::Imported)
+            }
+            Request::ImportDirty { git_dir, work_tree, rev, write_workspace } => {
+                let places = (Path::new(&git_dir), Path::new(&work_tree));
+                git::dirty(self, places, &rev, write_workspace, files).map(Reply::Imported)
+            }
+            Request::ImportDir { source, write_workspace } => {
+                plain::import(self, Path::new(&source), write_workspace, files).map(Reply::Imported)
+            }
+            Request::Materialise { entries, located, clear } => {
+                materialise::materialise(self, entries, &located, clear, files)
+            }
+            Request::Seal { verdict, scratch, live } => seal::seal(self, verdict, live, &scratch, files),
+            Request::InitPrivateGit { git_dir, commit } => {
+                let git_dir = git_dir.as_deref().map(Path::new);
+                git::init_private(self, git_dir, commit.as_deref()).map(|()| Reply::Done)
+            }
+            Request::MakePatch { changes, located } => git::make_patch(&changes, &located, files),
+            Request::ScanFence { files: changed, located } => {
+                let segments = Segments::new(files, &located);
+                Ok(Reply::Fence { findings: fence::scan(&changed, &|digest| segments.read(digest)) })
+            }
+            Request::ReadReport { path, format } => {
+                let bytes = tools::read_report(self, &path, MAX_REPORT)?;
+                Ok(Reply::Report { cases: report::read(&bytes, format) })
+            }
+            Request::Tool { call, bounds, guard } => {
+                Ok(Reply::Tool(tools::call(self, &call, &bounds, &guard)))
+            }
+            Request::ListSetupPaths { scratch } => layers::list_setup_paths(self, &scratch),
+            Request::HashPaths { paths } => layers::hash_paths(&paths),
+        }
+    }
+}

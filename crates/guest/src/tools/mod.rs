@@ -1,0 +1,158 @@
+//! The file tools. Arguments come from a model and paths from the agent's tree: every answer is text with a reason and
+//! a next step, never a failure of the guest.
+
+mod edit;
+mod list;
+mod read;
+mod resolve;
+mod search;
+mod write;
+
+use std::io::Read as _;
+use std::path::Path;
+
+use countersign_tree::GlobSet;
+
+use crate::confined::Root;
+use crate::fault::Outcome;
+use crate::fence;
+use crate::protocol::{Fault, ToolBounds, ToolCall, ToolReply, WriteGuard};
+use crate::state::Guest;
+
+/// What a tool answers instead of its result.
+#[derive(Debug)]
+enum Refusal {
+    /// The call cannot be served as it is.
+    Error(String),
+    /// Scope or protection forbids it.
+    Refused(String),
+}
+
+type Answer = Result<Done, Refusal>;
+
+#[derive(Debug)]
+struct Done {
+    text: String,
+    wrote: bool,
+}
+
+fn said(text: impl Into<String>) -> Answer {
+    Ok(Done { text: text.into(), wrote: false })
+}
+
+fn error<T>(text: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal::Error(text.into()))
+}
+
+/// Serves one call.
+pub(crate) fn call(guest: &Guest, call: &ToolCall, bounds: &ToolBounds, guard: &WriteGuard) -> ToolReply {
+    let answer = match call {
+        ToolCall::ListFiles { path, depth } => list::list(guest, path.as_deref(), *depth, bounds),
+        ToolCall::ReadFile { path, from, to } => read::read(guest, path, *from, *to, bounds),
+        ToolCall::Search { pattern, path, glob } => {
+            search::search(guest, pattern, path.as_deref(), glob.as_deref(), bounds)
+        }
+        ToolCall::EditFile { path, old, new, count } => {
+            edit::edit(guest, path, (old, new), count.unwrap_or(1), bounds, guard)
+        }
+        ToolCall::WriteFile { path, content } => write::write(guest, path, content, bounds, guard),
+    };
+    let (ok, text, wrote, refused) = match answer {
+        Ok(done) => (true, done.text, done.wrote, false),
+        Err(Refusal::Error(text)) => (false, text, false, false),
+        Err(Refusal::Refused(text)) => (false, text, false, true),
+    };
+    ToolReply { ok, text: clipped(text, bounds.result_bytes), wrote, refused }
+}
+
+/// The bounds of each tool keep results short; this is the last one.
+fn clipped(mut text: String, limit: u64) -> String {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    if text.len() > limit {
+        let mut end = limit;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str("\n[cut here: the result is longer than allowed]");
+    }
+    text
+}
+
+/// Bytes as text: what is not UTF-8 is written `\xNN`. The second value tells whether there was any.
+fn readable(bytes: &[u8]) -> (String, bool) {
+    let mut out = String::with_capacity(bytes.len());
+    let mut escaped = false;
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+            escaped = true;
+        }
+    }
+    (out, escaped)
+}
+
+/// A NUL among the first bytes means binary, as git and grep see it.
+fn is_binary(bytes: &[u8]) -> bool {
+    const LOOKED_AT: usize = 8000;
+    memchr::memchr(0, &bytes[..bytes.len().min(LOOKED_AT)]).is_some()
+}
+
+/// Whether a path may be written at all, before its content is looked at.
+fn check_place(path: &[u8], guard: &WriteGuard) -> Result<(), Refusal> {
+    let globs = |list: &[String]| {
+        GlobSet::new(list).map_err(|e| Refusal::Error(format!("the contract's rules are broken: {e}")))
+    };
+    let name = resolve::shown_path(path);
+    let scope = globs(&guard.scope)?;
+    let allowed = match guard.scope.as_slice() {
+        [] => "everything that is not protected".to_owned(),
+        list => list.iter().map(|g| format!("`{g}`")).collect::<Vec<_>>().join(", "),
+    };
+    if let Some(glob) = globs(&guard.protect)?.find(path) {
+        return Err(Refusal::Refused(format!(
+            "`{name}` is protected (`{glob}`) and was not changed. You may edit {allowed}. Make the change in the \
+             product code instead"
+        )));
+    }
+    if !scope.is_empty() && !scope.matches(path) {
+        return Err(Refusal::Refused(format!(
+            "`{name}` is outside the scope of this task and was not changed. You may edit {allowed}"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether a change of an existing file leaves its protected items alone.
+fn check_change(path: &[u8], before: &[u8], after: &[u8], guard: &WriteGuard) -> Result<(), Refusal> {
+    for rule in &guard.fence {
+        let glob = countersign_tree::Glob::new(&rule.glob)
+            .map_err(|e| Refusal::Error(format!("the contract's rules are broken: {e}")))?;
+        if !glob.matches(path) {
+            continue;
+        }
+        if let Some(reason) = fence::guard(rule.kind, before, after) {
+            return Err(Refusal::Refused(format!(
+                "`{}` was not changed: {reason}. Leave those parts as they are and edit the rest of the file",
+                resolve::shown_path(path)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Reads a report at an absolute path of the cell, or relative to the workspace. No link is followed.
+pub(crate) fn read_report(guest: &Guest, path: &str, limit: u64) -> Outcome<Vec<u8>> {
+    let fail = |e: &std::io::Error| Fault::io(format!("reading the report `{path}`"), e);
+    let full = guest.workspace.join(path);
+    let relative = full.strip_prefix("/").unwrap_or(Path::new(path));
+    let root = Root::open(Path::new("/"), None).map_err(|e| fail(&e))?;
+    let (file, _) = root.file(relative.as_os_str().as_encoded_bytes()).map_err(|e| fail(&e))?;
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(|e| fail(&e))?;
+    if bytes.len() as u64 > limit {
+        return Err(Fault::bad_request(format!("the report `{path}` is longer than {limit} bytes")));
+    }
+    Ok(bytes)
+}
