@@ -9,3 +9,6 @@ mod failure;
 pub(crate) use decode::decode;
 pub(crate) use encode::{Dialect, OutputLimit, encode};
 pub(crate) use failure::{Hints, failure, seconds, settle};
+
+#[cfg(test)]
+mod hostile_tests;
