@@ -31,6 +31,7 @@ fn child() {
     let home = PathBuf::from(home);
     match role.split_once(':').unwrap_or((&role, "")) {
         ("append_for_ever", _) => append_for_ever(&home),
+        ("append_some", _) => append_some(&home),
         ("append_200", id) => append_200(&home, id),
         ("hold_lease", _) => hold_lease(&home),
         ("small_disk", _) => small_disk(&home),
@@ -133,6 +134,91 @@ fn what_was_acknowledged_survives_kill_9_at_any_moment() {
         assert_eq!(block_on(store.outbox(u32::MAX)).unwrap().len() as u64, loaded.seq / 2);
     }
     assert!(acknowledged.len() > ROUNDS, "the children did no work");
+}
+
+/// A fresh home, a session, a few appends of all sizes, a blob, a drop; each acknowledgement said.
+fn append_some(home: &Path) {
+    let store = open(home);
+    block_on(store.create(new_session("a", 1))).unwrap();
+    for seq in 0..4 {
+        let bytes = vec![7; [10, 40_000][(seq % 2) as usize]];
+        let payloads = vec![NewPayload { name: "p".into(), salt: [seq as u8; 16], bytes }];
+        let new = NewEvent { kind: "k".into(), data: json!({ "n": seq }), payloads };
+        let end = block_on(store.append(append("a", seq, vec![new]))).unwrap();
+        say(&format!("{} {}", end.seq, end.head));
+    }
+    block_on(store.put_blob(vec![8; 10_000])).unwrap();
+    block_on(store.drop_payload(&session_id("a"), 1, "p")).unwrap();
+    drop(store);
+    say("done");
+}
+
+/// The kernel kills the writer, or tells it of an error, exactly at the n-th call of each kind that changes a file.
+#[test]
+fn what_was_acknowledged_survives_a_kill_or_an_error_at_each_system_call() {
+    const NAME: &str = "what_was_acknowledged_survives_a_kill_or_an_error_at_each_system_call";
+    let mut probe = Command::new("strace");
+    probe.args(["-f", "-o", "/dev/null", "true"]).stdout(Stdio::null()).stderr(Stdio::null());
+    if !probe.status().is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: {NAME}: strace is missing or may not trace here");
+        return;
+    }
+    // What happens, how far apart the moments are, and the last one. A kill ends with the first that is not reached.
+    let faults = [
+        ("pwrite64", "signal=SIGKILL", 7, usize::MAX),
+        ("write", "signal=SIGKILL", 2, usize::MAX),
+        ("fsync", "signal=SIGKILL", 1, usize::MAX),
+        ("fdatasync", "signal=SIGKILL", 1, usize::MAX),
+        ("ftruncate", "signal=SIGKILL", 1, usize::MAX),
+        ("rename", "signal=SIGKILL", 1, usize::MAX),
+        ("unlink", "signal=SIGKILL", 1, usize::MAX),
+        ("pwrite64", "error=ENOSPC", 11, 50),
+        ("fsync", "error=EIO", 3, 20),
+        ("rename", "error=ENOSPC", 1, 3),
+    ];
+    let mut hit = 0;
+    for (call, fault, step, last) in faults {
+        for when in (1..last).step_by(step) {
+            let home = tempfile::tempdir().unwrap();
+            let mut traced = Command::new("strace");
+            traced.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e"]);
+            traced.arg(format!("inject={call}:{fault}:when={when}")).arg(std::env::current_exe().unwrap());
+            as_child(&mut traced, "append_some", home.path());
+            let said = String::from_utf8_lossy(&traced.output().unwrap().stderr).into_owned();
+            if said.ends_with("done\n") {
+                // A killed child says nothing more. One that only met an error may have been able to go on.
+                if fault.contains("SIGKILL") {
+                    break;
+                }
+            } else {
+                hit += 1;
+            }
+            let acknowledged: Vec<_> =
+                said.lines().filter(|l| l.contains(" sha256:")).map(parse_ack).collect();
+            let store = open(home.path());
+            match block_on(store.load(&session_id("a"))) {
+                Ok(loaded) => {
+                    for (seq, head) in &acknowledged {
+                        let index = usize::try_from(*seq).unwrap() - 1;
+                        let found = loaded.events.get(index).map(|e| e.digest);
+                        assert_eq!(found, Some(*head), "{call} {fault} {when}: event {seq}");
+                    }
+                    for event in &loaded.events {
+                        match block_on(store.payload(&session_id("a"), event.seq, "p")) {
+                            Ok(_) => {}
+                            Err(StoreError::PayloadDropped { .. }) if event.seq == 1 => {}
+                            Err(error) => panic!("{call} {fault} {when}: {error}"),
+                        }
+                    }
+                    let next = block_on(store.append(append("a", loaded.seq, vec![event("k", 9)])));
+                    assert!(next.is_ok(), "{call} {fault} {when}: {next:?}");
+                }
+                Err(StoreError::NoSuchSession(_)) if acknowledged.is_empty() => {}
+                Err(error) => panic!("{call} {fault} {when}: {error}"),
+            }
+        }
+    }
+    assert!(hit > 20, "only {hit} moments were hit");
 }
 
 fn parse_ack(line: &str) -> (u64, Digest) {
