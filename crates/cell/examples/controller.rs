@@ -10,10 +10,18 @@ use countersign_types::{CellId, JobId, JobLimits, JobSpec, Millis, RunAs};
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [tier, jail, guest, state_dir, command] = arguments.as_slice() else { return Err("five arguments".into()) };
+    let [tier, jail, guest, state_dir, command] = arguments.as_slice() else {
+        return Err("five arguments".into());
+    };
     let binaries = Binaries { jail: jail.into(), guest: guest.into() };
-    let cells: Box<dyn Cells> = if tier == "host" { Box::new(Host::new(binaries)) } else { Box::new(Native::new(binaries)) };
-    let spec = CellSpec { id: CellId::new("kill")?, state_dir: PathBuf::from(state_dir), mounts: vec![], host_network: false };
+    let cells: Box<dyn Cells> =
+        if tier == "host" { Box::new(Host::new(binaries)) } else { Box::new(Native::new(binaries)) };
+    let spec = CellSpec {
+        id: CellId::new("kill")?,
+        state_dir: PathBuf::from(state_dir),
+        mounts: vec![],
+        host_network: false,
+    };
     let cell = cells.open(spec).await?;
     let limits = JobLimits {
         wall: Millis::from_secs(600),

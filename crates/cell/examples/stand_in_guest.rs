@@ -40,13 +40,22 @@ fn main() -> std::io::Result<()> {
             _ => {}
         }
         let status = std::fs::read_to_string("/proc/self/status")?;
-        let field = |name: &str| status.lines().find(|l| l.starts_with(name)).unwrap_or_default().replace('\t', " ");
-        let secret = String::from_utf8(body.clone()).ok().and_then(|text| Some(text.strip_prefix("read ")?.to_owned()));
+        let field =
+            |name: &str| status.lines().find(|l| l.starts_with(name)).unwrap_or_default().replace('\t', " ");
+        let secret = String::from_utf8(body.clone())
+            .ok()
+            .and_then(|text| Some(text.strip_prefix("read ")?.to_owned()));
         let read = secret.map_or_else(String::new, |path| match std::fs::read_to_string(path) {
             Ok(text) => format!("content {text}\n"),
             Err(error) => format!("error {error}\n"),
         });
-        let facts = format!("fds {}\n{}\n{}\n{}\n{read}", fds.len(), field("CapEff"), field("Seccomp:"), field("NoNewPrivs"));
+        let facts = format!(
+            "fds {}\n{}\n{}\n{}\n{read}",
+            fds.len(),
+            field("CapEff"),
+            field("Seccomp:"),
+            field("NoNewPrivs")
+        );
         for (index, fd) in fds.iter().enumerate() {
             rustix::io::write(fd, format!("fd {index}").as_bytes())?;
         }

@@ -37,15 +37,20 @@ impl Binaries {
     /// # Errors
     /// `Unavailable` when it cannot be run or is another version.
     pub async fn check(&self) -> Result<(), CellError> {
-        let command = Command::new(&self.jail).arg("--version").env_clear().stdin(Stdio::null()).output().await;
-        let output = command.map_err(|error| unavailable(format!("{} cannot be run: {error}", self.jail.display())))?;
+        let command =
+            Command::new(&self.jail).arg("--version").env_clear().stdin(Stdio::null()).output().await;
+        let output = command
+            .map_err(|error| unavailable(format!("{} cannot be run: {error}", self.jail.display())))?;
         let said = String::from_utf8_lossy(&output.stdout);
         let wanted = format!("countersign-jail {} protocol {CELL_PROTOCOL}", env!("CARGO_PKG_VERSION"));
         if said.trim() == wanted {
             return Ok(());
         }
         let shown: String = said.trim().escape_debug().take(200).collect();
-        Err(unavailable(format!("{} is another version: it says `{shown}`, expected `{wanted}`", self.jail.display())))
+        Err(unavailable(format!(
+            "{} is another version: it says `{shown}`, expected `{wanted}`",
+            self.jail.display()
+        )))
     }
 }
 

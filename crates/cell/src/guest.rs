@@ -51,10 +51,16 @@ impl Guest {
     pub(crate) async fn ask(&self, request: Vec<u8>, fds: Vec<OwnedFd>) -> Answer {
         // Refused before anything is sent, so that the channel stays usable.
         if request.len() > MAX_FRAME {
-            return Err(CellError::Protocol(format!("a request of {} bytes; the bound is {MAX_FRAME}", request.len())));
+            return Err(CellError::Protocol(format!(
+                "a request of {} bytes; the bound is {MAX_FRAME}",
+                request.len()
+            )));
         }
         if fds.len() > MAX_FDS {
-            return Err(CellError::Protocol(format!("a request with {} descriptors; the bound is {MAX_FDS}", fds.len())));
+            return Err(CellError::Protocol(format!(
+                "a request with {} descriptors; the bound is {MAX_FDS}",
+                fds.len()
+            )));
         }
         let gone = || CellError::Died("its guest is gone".to_owned());
         let (reply, answer) = oneshot::channel();
@@ -98,7 +104,8 @@ pub(crate) async fn send_frame(socket: &mut UnixStream, body: &[u8], fds: &[Owne
         Ok(rustix::net::sendmsg(socket, &[IoSlice::new(&length), IoSlice::new(body)], &mut control, flags)?)
     };
     let sent = socket.async_io(Interest::WRITABLE, || first(socket)).await?;
-    let (prefix_left, body_done) = (length.get(sent..).unwrap_or_default(), sent.saturating_sub(length.len()));
+    let (prefix_left, body_done) =
+        (length.get(sent..).unwrap_or_default(), sent.saturating_sub(length.len()));
     socket.write_all(prefix_left).await?;
     socket.write_all(body.get(body_done..).unwrap_or_default()).await
 }

@@ -63,7 +63,13 @@ async fn probe(tier: Tier, binaries: &Binaries, scratch: &Path) -> TierReport {
     match opened {
         Ok(observation) => {
             let missing = tier.demands().difference(&observation.properties).copied().collect();
-            TierReport { available: true, properties: observation.properties, missing, notes: observation.notes, ..none }
+            TierReport {
+                available: true,
+                properties: observation.properties,
+                missing,
+                notes: observation.notes,
+                ..none
+            }
         }
         Err(CellError::Unavailable { why, fix, missing, .. }) => {
             TierReport { missing, why_not: Some(why), fix: Some(fix), ..none }
@@ -72,7 +78,11 @@ async fn probe(tier: Tier, binaries: &Binaries, scratch: &Path) -> TierReport {
     }
 }
 
-async fn open_and_end(tier: Tier, binaries: &Binaries, scratch: &Path) -> Result<countersign_types::Observation, CellError> {
+async fn open_and_end(
+    tier: Tier,
+    binaries: &Binaries,
+    scratch: &Path,
+) -> Result<countersign_types::Observation, CellError> {
     let state_dir = scratch_dir(scratch);
     let io = |source| CellError::Io { what: format!("making {}", state_dir.display()), source };
     tokio::fs::create_dir(&state_dir).await.map_err(io)?;

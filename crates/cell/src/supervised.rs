@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use countersign_types::{
-    ByteSize, CELL_PROTOCOL, CellLaunch, CellRequest, CellResponse, JobId, JobReceipt, JobSpec, MAX_FRAME, Observation,
-    Tier,
+    ByteSize, CELL_PROTOCOL, CellLaunch, CellRequest, CellResponse, JobId, JobReceipt, JobSpec, MAX_FRAME,
+    Observation, Tier,
 };
 use futures::future::BoxFuture;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -49,7 +49,11 @@ pub(crate) struct Supervised {
 }
 
 /// Starts a launcher, has it make the cell, and returns when the canary has looked.
-pub(crate) async fn open(tier: Tier, binaries: &Binaries, spec: CellSpec) -> Result<Arc<dyn Cell>, CellError> {
+pub(crate) async fn open(
+    tier: Tier,
+    binaries: &Binaries,
+    spec: CellSpec,
+) -> Result<Arc<dyn Cell>, CellError> {
     let io = |what: &'static str| move |source| CellError::Io { what: what.to_owned(), source };
     let (ours, theirs) = StdStream::pair().map_err(io("making the control socket"))?;
     let (channel, guest_end) = StdStream::pair().map_err(io("making the guest channel"))?;
@@ -68,7 +72,9 @@ pub(crate) async fn open(tier: Tier, binaries: &Binaries, spec: CellSpec) -> Res
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .map_err(|error| unavailable(tier, format!("{} cannot be started: {error}", binaries.jail.display())))?;
+        .map_err(|error| {
+            unavailable(tier, format!("{} cannot be started: {error}", binaries.jail.display()))
+        })?;
     let paths = match tier {
         Tier::Host => (spec.state_dir.join("workspace"), spec.state_dir.join("home")),
         _ => (PathBuf::from("/workspace"), PathBuf::from("/home/agent")),
@@ -84,20 +90,30 @@ pub(crate) async fn open(tier: Tier, binaries: &Binaries, spec: CellSpec) -> Res
     };
     let body = serde_json::to_vec(&launch).map_err(|error| CellError::Protocol(error.to_string()))?;
     let handshake = async {
-        guest::send_frame(&mut control, &body, &[OwnedFd::from(guest_end)]).await.map_err(io("talking to the launcher"))?;
+        guest::send_frame(&mut control, &body, &[OwnedFd::from(guest_end)])
+            .await
+            .map_err(io("talking to the launcher"))?;
         read_response(&mut control).await
     };
     let answer = tokio::time::timeout(LAUNCH_TIMEOUT, handshake).await;
-    let answer = answer.unwrap_or_else(|_| Err(CellError::Died(format!("its launcher said nothing for {LAUNCH_TIMEOUT:?}"))));
+    let answer = answer.unwrap_or_else(|_| {
+        Err(CellError::Died(format!("its launcher said nothing for {LAUNCH_TIMEOUT:?}")))
+    });
     let observation = match answer {
         Ok(Some(CellResponse::Ready { observation })) => observation,
         other => {
             drop(control);
             see_off(child);
             return Err(match other {
-                Ok(Some(CellResponse::Unavailable { why, .. })) if disk_is_full(&why) => CellError::DiskFull(why),
-                Ok(Some(CellResponse::Unavailable { why, fix, missing })) => CellError::Unavailable { tier, why, fix, missing },
-                Ok(Some(other)) => CellError::Protocol(format!("an unexpected first answer: {}", kind(&other))),
+                Ok(Some(CellResponse::Unavailable { why, .. })) if disk_is_full(&why) => {
+                    CellError::DiskFull(why)
+                }
+                Ok(Some(CellResponse::Unavailable { why, fix, missing })) => {
+                    CellError::Unavailable { tier, why, fix, missing }
+                }
+                Ok(Some(other)) => {
+                    CellError::Protocol(format!("an unexpected first answer: {}", kind(&other)))
+                }
                 Ok(None) => CellError::Died("its launcher ended before the cell stood".to_owned()),
                 Err(error) => error,
             });
@@ -137,7 +153,12 @@ async fn read_response(socket: &mut (impl AsyncReadExt + Unpin)) -> Result<Optio
     let io = |source| CellError::Io { what: "reading from the launcher".to_owned(), source };
     let length = match socket.read_u32().await {
         Ok(length) => length as usize,
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::ConnectionReset) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::ConnectionReset
+            ) =>
+        {
             return Ok(None);
         }
         Err(error) => return Err(io(error)),
@@ -182,7 +203,8 @@ async fn read_responses(mut socket: OwnedReadHalf, child: Child, waiting: Arc<Mu
                 tracing::warn!(what, "the launcher failed");
                 if let Some(waiter) = lock(&waiting).end.take() {
                     let full = disk_is_full(&what);
-                    let error = if full { CellError::DiskFull(what.clone()) } else { CellError::Died(what.clone()) };
+                    let error =
+                        if full { CellError::DiskFull(what.clone()) } else { CellError::Died(what.clone()) };
                     drop(waiter.send(Err(error)));
                 }
                 why = what;
@@ -263,7 +285,9 @@ impl Supervised {
         self.requests.send(CellRequest::End { delete }).map_err(|_| self.died())?;
         match ended.await.map_err(|_| self.died())?? {
             0 => Ok(()),
-            survivors => Err(CellError::Died(format!("{survivors} of its processes could not be shown to be dead"))),
+            survivors => {
+                Err(CellError::Died(format!("{survivors} of its processes could not be shown to be dead")))
+            }
         }
     }
 }

@@ -313,7 +313,11 @@ fn layers_are_read_only_and_root_only_layers_are_private() {
     support::chmod(&git.join("f"), 0o600);
     support::chmod(&git, 0o700);
     support::chmod(host.path(), 0o755);
-    let mount = |kind, source: &std::path::Path, target: &str| Mount { kind, source: source.into(), target: target.into() };
+    let mount = |kind, source: &std::path::Path, target: &str| Mount {
+        kind,
+        source: source.into(),
+        target: target.into(),
+    };
     let mounts = vec![
         mount(MountKind::ReadOnly, &layer, "/workspace/.venv"),
         mount(MountKind::ReadOnly, &layer, "/root/.rustup/toolchains/x"),
@@ -355,7 +359,11 @@ fn a_missing_or_foreign_launcher_is_a_typed_error() {
     support::block_on(async {
         let directory = tempfile::tempdir().unwrap();
         let mut binaries = support::binaries().clone();
-        for (name, text) in [("missing", None), ("foreign", Some("#!/bin/sh\necho other 1\n")), ("silent", Some("#!/bin/sh\nexit 0\n"))] {
+        for (name, text) in [
+            ("missing", None),
+            ("foreign", Some("#!/bin/sh\necho other 1\n")),
+            ("silent", Some("#!/bin/sh\nexit 0\n")),
+        ] {
             binaries.jail = directory.path().join(name);
             if let Some(text) = text {
                 std::fs::write(&binaries.jail, text).unwrap();
@@ -364,7 +372,13 @@ fn a_missing_or_foreign_launcher_is_a_typed_error() {
             let checked = binaries.check().await;
             assert!(matches!(checked, Err(CellError::Unavailable { .. })), "{name}: {checked:?}");
             let opened = open(Tier::Native, &binaries, vec![]).await.map(|_| ());
-            let fine = matches!(opened, Err(CellError::Unavailable { .. } | CellError::Died(_) | CellError::Io { .. } | CellError::Protocol(_)));
+            let fine = matches!(
+                opened,
+                Err(CellError::Unavailable { .. }
+                    | CellError::Died(_)
+                    | CellError::Io { .. }
+                    | CellError::Protocol(_))
+            );
             assert!(fine, "{name}: {opened:?}");
         }
     });

@@ -25,7 +25,12 @@ pub struct CanaryPlan {
 pub fn look(plan: &CanaryPlan) -> Observation {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = |name: &str| {
-        status.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default().trim().to_owned()
+        status
+            .lines()
+            .find_map(|l| l.strip_prefix(name)?.strip_prefix(':'))
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
     };
     let mut seen = Observation::default();
     let mut note = |property: P, holds: bool, what: String| {
@@ -43,12 +48,19 @@ pub fn look(plan: &CanaryPlan) -> Observation {
     note(P::Pidns, others == 2 && me == 2, format!("{others} processes visible, own pid {me}"));
     let devices = network_devices();
     note(P::Netns, devices == ["lo"], format!("devices: {}", devices.join(" ")));
-    let leaks = [(plan.secret.as_str(), errno_of_open(&plan.secret)), ("/sys", errno_of_open("/sys")), ("/boot", errno_of_open("/boot"))];
+    let leaks = [
+        (plan.secret.as_str(), errno_of_open(&plan.secret)),
+        ("/sys", errno_of_open("/sys")),
+        ("/boot", errno_of_open("/boot")),
+    ];
     let leaked = leaks.iter().find(|(_, errno)| *errno != Some(libc::ENOENT));
     let core = errno_of_write_open("/proc/sys/kernel/core_pattern");
     let core_closed = matches!(core, Some(libc::EACCES | libc::EROFS | libc::EPERM));
     let confined = leaked.is_none() && core_closed;
-    let what = leaked.map_or_else(|| format!("host paths absent; core_pattern {}", name(core)), |(p, e)| format!("{p}: {}", name(*e)));
+    let what = leaked.map_or_else(
+        || format!("host paths absent; core_pattern {}", name(core)),
+        |(p, e)| format!("{p}: {}", name(*e)),
+    );
     note(P::FsConfined, confined, what);
     let calls = [
         ("mode", (field("Seccomp") != "2").then_some(0)),
@@ -57,20 +69,29 @@ pub fn look(plan: &CanaryPlan) -> Observation {
         ("unshare(NEWUSER)", wrong(sys::unshare(libc::CLONE_NEWUSER).err().and_then(|e| e.raw_os_error()))),
     ];
     let open = calls.iter().find(|(_, wrong)| wrong.is_some());
-    note(P::Seccomp, open.is_none(), open.map_or_else(|| "filter on, probes denied".to_owned(), |(c, e)| format!("{c}: {}", name(*e))));
+    note(
+        P::Seccomp,
+        open.is_none(),
+        open.map_or_else(|| "filter on, probes denied".to_owned(), |(c, e)| format!("{c}: {}", name(*e))),
+    );
     let (nnp, caps) = (field("NoNewPrivs"), field("CapEff"));
     let capless = caps.chars().all(|c| c == '0') && field("CapBnd").chars().all(|c| c == '0');
     note(P::NoNewPrivs, nnp == "1" && capless, format!("NoNewPrivs {nnp}, CapEff {caps}"));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let joined = |controller: &str| groups.lines().any(|line| {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let names = parts.next().unwrap_or_default();
-        let here = names.is_empty() || names.split(',').any(|n| n == controller);
-        here && parts.next().is_some_and(|path| path.contains("countersign-"))
-    });
-    for (property, held, controller) in [(P::MemoryLimit, plan.memory_held, "memory"), (P::PidsLimit, plan.pids_held, "pids")] {
+    let joined = |controller: &str| {
+        groups.lines().any(|line| {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let names = parts.next().unwrap_or_default();
+            let here = names.is_empty() || names.split(',').any(|n| n == controller);
+            here && parts.next().is_some_and(|path| path.contains("countersign-"))
+        })
+    };
+    for (property, held, controller) in
+        [(P::MemoryLimit, plan.memory_held, "memory"), (P::PidsLimit, plan.pids_held, "pids")]
+    {
         let holds = held && joined(controller);
-        let what = if holds { "cgroup joined, limit read back" } else { "no writable cgroup with this controller" };
+        let what =
+            if holds { "cgroup joined, limit read back" } else { "no writable cgroup with this controller" };
         note(property, holds, what.to_owned());
     }
     note(P::DiskLimit, false, "only /tmp and /dev/shm are bounded".to_owned());
@@ -81,11 +102,15 @@ pub fn look(plan: &CanaryPlan) -> Observation {
 
 /// True when the map has entries and none of them covers host root or the runner.
 fn judge_map(map: &str, runner: u32) -> (bool, String) {
-    let extents: Vec<Option<(u64, u64)>> = map.lines().map(|line| {
-        let mut numbers = line.split_ascii_whitespace().skip(1).map(|n| n.parse::<u64>().ok());
-        Some((numbers.next()??, numbers.next()??))
-    }).collect();
-    let covers = |id: u64| extents.iter().any(|e| e.is_none_or(|(first, count)| (first..first + count).contains(&id)));
+    let extents: Vec<Option<(u64, u64)>> = map
+        .lines()
+        .map(|line| {
+            let mut numbers = line.split_ascii_whitespace().skip(1).map(|n| n.parse::<u64>().ok());
+            Some((numbers.next()??, numbers.next()??))
+        })
+        .collect();
+    let covers =
+        |id: u64| extents.iter().any(|e| e.is_none_or(|(first, count)| (first..first + count).contains(&id)));
     let shown = map.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
     (!extents.is_empty() && !covers(0) && !covers(runner.into()), shown)
 }
@@ -114,12 +139,15 @@ fn wrong(errno: Option<i32>) -> Option<i32> {
 }
 
 fn name(errno: Option<i32>) -> String {
-    errno.filter(|e| *e != 0).map_or_else(|| "allowed".to_owned(), |e| std::io::Error::from_raw_os_error(e).to_string())
+    errno
+        .filter(|e| *e != 0)
+        .map_or_else(|| "allowed".to_owned(), |e| std::io::Error::from_raw_os_error(e).to_string())
 }
 
 /// For a tier that promises nothing: says so for every property.
 pub fn nothing() -> Observation {
-    let notes: BTreeMap<P, String> = P::ALL.iter().map(|p| (*p, "not isolated: the host tier runs on the host".to_owned())).collect();
+    let notes: BTreeMap<P, String> =
+        P::ALL.iter().map(|p| (*p, "not isolated: the host tier runs on the host".to_owned())).collect();
     Observation { notes, ..Observation::default() }
 }
 

@@ -20,7 +20,14 @@ pub struct Capture {
 impl Capture {
     pub fn new(head: u64, tail: u64) -> Self {
         let bound = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(MOST_KEPT);
-        Self { head_limit: bound(head), tail_limit: bound(tail), head: vec![], tail: vec![], start: 0, total: 0 }
+        Self {
+            head_limit: bound(head),
+            tail_limit: bound(tail),
+            head: vec![],
+            tail: vec![],
+            start: 0,
+            total: 0,
+        }
     }
 
     pub const fn total(&self) -> u64 {
@@ -76,7 +83,11 @@ mod tests {
                     for len in [0, 1, 8, 63, 200] {
                         let mut capture = Capture::new(head as u64, tail as u64);
                         all[..len].chunks(chunk).for_each(|c| capture.push(c));
-                        assert_eq!(capture.finish(), model(&all[..len], head, tail), "{head} {tail} {chunk} {len}");
+                        assert_eq!(
+                            capture.finish(),
+                            model(&all[..len], head, tail),
+                            "{head} {tail} {chunk} {len}"
+                        );
                     }
                 }
             }

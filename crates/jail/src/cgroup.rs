@@ -45,7 +45,11 @@ impl Places {
                 let here = join(&mount, &path);
                 // Processes live only in leaves, so a sibling of our own group is the usual place; root is an exception.
                 let parent = here.parent().filter(|p| p.starts_with(&mount)).map(Path::to_owned);
-                [Some(here), parent, Some(mount)].into_iter().flatten().map(|parent| Place { parent, v2: true }).collect::<Vec<_>>()
+                [Some(here), parent, Some(mount)]
+                    .into_iter()
+                    .flatten()
+                    .map(|parent| Place { parent, v2: true })
+                    .collect::<Vec<_>>()
             });
             let usable = |place: &Place| {
                 sweep(&place.parent, &family);
@@ -63,7 +67,11 @@ impl Places {
         let name = format!("{}{}", self.prefix, NEXT.fetch_add(1, Ordering::Relaxed));
         let memory = limits.memory.and_then(|bytes| {
             let place = self.memory.as_ref()?;
-            let dir = place.make(&name, if place.v2 { "memory.max" } else { "memory.limit_in_bytes" }, &bytes.to_string())?;
+            let dir = place.make(
+                &name,
+                if place.v2 { "memory.max" } else { "memory.limit_in_bytes" },
+                &bytes.to_string(),
+            )?;
             // Swap would only delay the end; not every kernel counts it.
             drop(if place.v2 {
                 fs::write(dir.join("memory.swap.max"), "0")
@@ -86,7 +94,8 @@ impl Place {
         if fs::create_dir(&dir).is_err() && !dir.is_dir() {
             return false;
         }
-        let works = dir.join(needs).exists() && fs::OpenOptions::new().write(true).open(dir.join("cgroup.procs")).is_ok();
+        let works = dir.join(needs).exists()
+            && fs::OpenOptions::new().write(true).open(dir.join("cgroup.procs")).is_ok();
         drop(fs::remove_dir(&dir));
         works
     }
@@ -107,7 +116,9 @@ impl Place {
 impl Groups {
     /// The files through which a process joins by writing `0`.
     pub fn entrances(&self) -> Vec<OwnedFd> {
-        let open = |(dir, _): &(PathBuf, bool)| fs::OpenOptions::new().write(true).open(dir.join("cgroup.procs")).ok();
+        let open = |(dir, _): &(PathBuf, bool)| {
+            fs::OpenOptions::new().write(true).open(dir.join("cgroup.procs")).ok()
+        };
         let mut dirs: Vec<_> = self.memory.iter().chain(&self.pids).collect();
         dirs.dedup();
         dirs.into_iter().filter_map(open).map(OwnedFd::from).collect()
@@ -126,7 +137,9 @@ impl Groups {
 
     /// Processes that the kernel killed because the memory limit was reached.
     pub fn oom_kills(&self) -> u64 {
-        self.memory.as_ref().map_or(0, |(dir, v2)| counter(&dir.join(if *v2 { "memory.events" } else { "memory.oom_control" }), "oom_kill"))
+        self.memory.as_ref().map_or(0, |(dir, v2)| {
+            counter(&dir.join(if *v2 { "memory.events" } else { "memory.oom_control" }), "oom_kill")
+        })
     }
 
     /// Forks that failed because the process limit was reached.

@@ -27,7 +27,8 @@ pub fn empty(top: BorrowedFd<'_>) -> rustix::io::Result<()> {
                 }
                 // A free name: `top` may hold anything.
                 loop {
-                    let to = CString::new(format!(".countersign-removed-{moved}")).map_err(|_| Errno::INVAL)?;
+                    let to =
+                        CString::new(format!(".countersign-removed-{moved}")).map_err(|_| Errno::INVAL)?;
                     moved += 1;
                     let flags = rustix::fs::RenameFlags::NOREPLACE;
                     match rustix::fs::renameat_with(&directory, &child, top, &to, flags) {

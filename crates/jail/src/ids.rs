@@ -37,9 +37,12 @@ pub struct Ids {
 impl Ids {
     /// Chooses the range, entering the intermediate namespace where that is needed.
     pub fn prepare() -> Result<Self> {
-        let effective = rustix::thread::capabilities(None).context(|| "reading capabilities".to_owned())?.effective;
+        let effective =
+            rustix::thread::capabilities(None).context(|| "reading capabilities".to_owned())?.effective;
         let root = rustix::process::geteuid().is_root();
-        if root && effective.contains(CapabilitySet::SYS_ADMIN | CapabilitySet::SETUID | CapabilitySet::SETGID) {
+        if root
+            && effective.contains(CapabilitySet::SYS_ADMIN | CapabilitySet::SETUID | CapabilitySet::SETGID)
+        {
             let (uid_base, gid_base) = (free_range("/proc/self/uid_map")?, free_range("/proc/self/gid_map")?);
             return Ok(Self { uid_base, gid_base, real_root: true });
         }
@@ -70,19 +73,28 @@ impl Ids {
 /// The first range of 65,536 ids that belongs to nobody, within the ids that this namespace has.
 fn free_range(map: &str) -> Result<u32> {
     let text = fs::read_to_string(map).context(|| format!("reading {map}"))?;
-    let extents: Vec<(u32, u32)> = text.lines().filter_map(|line| {
-        let mut numbers = line.split_ascii_whitespace().map(|n| n.parse::<u32>().ok());
-        Some((numbers.next()??, numbers.nth(1)??))
-    }).collect();
+    let extents: Vec<(u32, u32)> = text
+        .lines()
+        .filter_map(|line| {
+            let mut numbers = line.split_ascii_whitespace().map(|n| n.parse::<u32>().ok());
+            Some((numbers.next()??, numbers.nth(1)??))
+        })
+        .collect();
     let taken = taken_end();
     let fits = |start: u32| {
-        extents.iter().any(|(first, count)| start >= *first && start - first <= count.saturating_sub(RANGE) && *count >= RANGE)
+        extents.iter().any(|(first, count)| {
+            start >= *first && start - first <= count.saturating_sub(RANGE) && *count >= RANGE
+        })
     };
     // The whole host: above every range. Root of a container has fewer ids; 1.. leaves out only its root.
     [taken.div_ceil(RANGE).saturating_mul(RANGE), 1].into_iter().find(|start| fits(*start)).ok_or_else(|| {
         JailError::Unavailable {
-            why: format!("this user namespace has no {RANGE} free ids ({map}: {})", text.trim().replace('\n', ", ")),
-            fix: "run outside of this container, or give it at least 65537 ids (podman --uidmap / --userns)".to_owned(),
+            why: format!(
+                "this user namespace has no {RANGE} free ids ({map}: {})",
+                text.trim().replace('\n', ", ")
+            ),
+            fix: "run outside of this container, or give it at least 65537 ids (podman --uidmap / --userns)"
+                .to_owned(),
         }
     })
 }
@@ -90,7 +102,12 @@ fn free_range(map: &str) -> Result<u32> {
 /// One past the highest id of /etc/subuid and /etc/subgid, and at least `ROOT_FLOOR`.
 fn taken_end() -> u32 {
     let ends = ["/etc/subuid", "/etc/subgid"].into_iter().flat_map(|file| {
-        fs::read_to_string(file).unwrap_or_default().lines().filter_map(range_of_line).map(|(_, s, n)| s.saturating_add(n)).collect::<Vec<_>>()
+        fs::read_to_string(file)
+            .unwrap_or_default()
+            .lines()
+            .filter_map(range_of_line)
+            .map(|(_, s, n)| s.saturating_add(n))
+            .collect::<Vec<_>>()
     });
     ends.chain([ROOT_FLOOR]).max().unwrap_or(ROOT_FLOOR)
 }
@@ -111,16 +128,22 @@ enum Maps {
 
 impl Maps {
     fn direct() -> Result<Self> {
-        Ok(Self::Direct { uid_base: free_range("/proc/self/uid_map")?, gid_base: free_range("/proc/self/gid_map")? })
+        Ok(Self::Direct {
+            uid_base: free_range("/proc/self/uid_map")?,
+            gid_base: free_range("/proc/self/gid_map")?,
+        })
     }
 
     fn by_helper() -> Result<Self> {
         let uid = rustix::process::getuid().as_raw();
         let user = user_name(uid);
         let find = |name: &str| {
-            let found = ["/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin"].iter().map(|d| format!("{d}/{name}"));
+            let found =
+                ["/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin"].iter().map(|d| format!("{d}/{name}"));
             found.into_iter().find(|path| Path::new(path).exists()).ok_or_else(|| JailError::Unavailable {
-                why: format!("{name} is not installed, and a user without root privileges needs it to map ids"),
+                why: format!(
+                    "{name} is not installed, and a user without root privileges needs it to map ids"
+                ),
                 fix: "sudo apt-get install -y uidmap".to_owned(),
             })
         };
@@ -128,24 +151,36 @@ impl Maps {
         let own = |file: &str| {
             let text = fs::read_to_string(file).unwrap_or_default();
             let numeric = uid.to_string();
-            let mine = |(name, _, count): &(String, u32, u32)| (*name == user || *name == numeric) && *count >= RANGE;
+            let mine = |(name, _, count): &(String, u32, u32)| {
+                (*name == user || *name == numeric) && *count >= RANGE
+            };
             let line = text.lines().filter_map(range_of_line).find(mine);
             line.map(|(_, start, _)| start).ok_or_else(|| {
                 let start = taken_end().div_ceil(RANGE) * RANGE;
                 let end = start + RANGE - 1;
                 JailError::Unavailable {
                     why: format!("{file} gives `{user}` no range of {RANGE} ids"),
-                    fix: format!("sudo usermod --add-subuids {start}-{end} --add-subgids {start}-{end} {user}"),
+                    fix: format!(
+                        "sudo usermod --add-subuids {start}-{end} --add-subgids {start}-{end} {user}"
+                    ),
                 }
             })
         };
-        Ok(Self::Helper { uid_start: own("/etc/subuid")?, gid_start: own("/etc/subgid")?, newuidmap, newgidmap })
+        Ok(Self::Helper {
+            uid_start: own("/etc/subuid")?,
+            gid_start: own("/etc/subgid")?,
+            newuidmap,
+            newgidmap,
+        })
     }
 }
 
 fn user_name(uid: u32) -> String {
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let line = passwd.lines().map(|l| l.split(':').collect::<Vec<_>>()).find(|f| f.get(2) == Some(&uid.to_string().as_str()));
+    let line = passwd
+        .lines()
+        .map(|l| l.split(':').collect::<Vec<_>>())
+        .find(|f| f.get(2) == Some(&uid.to_string().as_str()));
     line.and_then(|f| f.first().map(|n| (*n).to_owned())).unwrap_or_else(|| uid.to_string())
 }
 
@@ -184,7 +219,11 @@ fn enter_own_namespace(maps: &Maps) -> Result<()> {
             drop(done_read);
             let mut byte = [0_u8];
             let told = fs::File::from(ready_read).read_exact(&mut byte).is_ok();
-            let said = if told { write_outer_maps(maps, me, uid, gid) } else { Err("the launcher ended".to_owned()) };
+            let said = if told {
+                write_outer_maps(maps, me, uid, gid)
+            } else {
+                Err("the launcher ended".to_owned())
+            };
             let mut out = fs::File::from(done_write);
             let sent = out.write_all(said.err().unwrap_or_else(|| "ok".to_owned()).as_bytes());
             sys::exit_now(i32::from(sent.is_err()));
@@ -198,10 +237,16 @@ fn enter_own_namespace(maps: &Maps) -> Result<()> {
     })?;
     fs::File::from(ready_write).write_all(b"m").context(|| "waking the map writer".to_owned())?;
     let mut answer = String::new();
-    fs::File::from(done_read).read_to_string(&mut answer).context(|| "waiting for the map writer".to_owned())?;
-    rustix::process::waitpid(Some(child), WaitOptions::empty()).context(|| "reaping the map writer".to_owned())?;
+    fs::File::from(done_read)
+        .read_to_string(&mut answer)
+        .context(|| "waiting for the map writer".to_owned())?;
+    rustix::process::waitpid(Some(child), WaitOptions::empty())
+        .context(|| "reaping the map writer".to_owned())?;
     if answer != "ok" {
-        return Err(JailError::Unavailable { why: format!("the id maps were refused: {answer}"), fix: userns_fix() });
+        return Err(JailError::Unavailable {
+            why: format!("the id maps were refused: {answer}"),
+            fix: userns_fix(),
+        });
     }
     Ok(())
 }
@@ -218,7 +263,8 @@ fn write_outer_maps(maps: &Maps, target: Pid, uid: u32, gid: u32) -> std::result
         }
         Maps::Helper { uid_start, gid_start, newuidmap, newgidmap } => {
             for (program, own, start) in [(newuidmap, uid, uid_start), (newgidmap, gid, gid_start)] {
-                let arguments = [pid.as_str(), "0", &own.to_string(), "1", "1", &start.to_string(), &RANGE.to_string()];
+                let arguments =
+                    [pid.as_str(), "0", &own.to_string(), "1", "1", &start.to_string(), &RANGE.to_string()];
                 // A fresh process group, so that a terminal's Ctrl-C does not leave half a map.
                 let ran = Command::new(program).args(arguments).process_group(0).env_clear().output();
                 let ran = ran.map_err(|e| format!("{program}: {e}"))?;

@@ -12,9 +12,7 @@ use countersign_types::{JobSpec, RunAs, Tier};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, WaitStatus, pidfd_open, waitpid,
-};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, WaitStatus, pidfd_open, wait};
 use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
 use serde::{Deserialize, Serialize};
 
@@ -61,11 +59,22 @@ pub struct Channels {
 /// Lines that the job's processes write to the launcher.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Report {
-    NotStarted { errno: i32, what: String },
-    Exited { code: i32, killed: u32 },
-    Signaled { signal: i32, killed: u32 },
+    NotStarted {
+        errno: i32,
+        what: String,
+    },
+    Exited {
+        code: i32,
+        killed: u32,
+    },
+    Signaled {
+        signal: i32,
+        killed: u32,
+    },
     /// Ended because the lifeline was cut.
-    Cut { killed: u32 },
+    Cut {
+        killed: u32,
+    },
 }
 
 impl Report {
@@ -83,7 +92,8 @@ pub fn run_init(tier: Tier, work: &Work, channels: Channels, filters: Option<&Fi
     let native = tier != Tier::Host;
     if native {
         if let Err(error) = root::mount_proc() {
-            Report::NotStarted { errno: error.raw_os_error(), what: "mounting /proc".to_owned() }.send(&channels.report);
+            Report::NotStarted { errno: error.raw_os_error(), what: "mounting /proc".to_owned() }
+                .send(&channels.report);
             sys::exit_now(NOT_STARTED);
         }
     } else {
@@ -119,7 +129,7 @@ pub fn run_init(tier: Tier, work: &Work, channels: Channels, filters: Option<&Fi
 fn wait_for(command: Pid, lifeline: &OwnedFd) -> Option<WaitStatus> {
     let pidfd = pidfd_open(command, PidfdFlags::empty());
     loop {
-        while let Ok(Some((pid, status))) = waitpid(None, WaitOptions::NOHANG) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if pid == command {
                 return Some(status);
             }
@@ -146,7 +156,7 @@ pub fn kill_rest(native: bool) -> u32 {
         // The namespace holds this job and nothing else. kill(-1) is atomic: nothing forks its way out of it.
         let killed = processes(|_| true, me).len();
         drop(sys::kill_everybody());
-        while !matches!(waitpid(None, WaitOptions::empty()), Err(Errno::CHILD)) {}
+        while !matches!(wait(WaitOptions::empty()), Err(Errno::CHILD)) {}
         return u32::try_from(killed).unwrap_or(u32::MAX);
     }
     let mut killed = BTreeSet::new();
@@ -157,7 +167,7 @@ pub fn kill_rest(native: bool) -> u32 {
                 killed.insert(pid.as_raw_nonzero().get());
             }
         }
-        if matches!(waitpid(None, WaitOptions::empty()), Err(Errno::CHILD)) || reap_dead() {
+        if matches!(wait(WaitOptions::empty()), Err(Errno::CHILD)) || reap_dead() {
             return u32::try_from(killed.len()).unwrap_or(u32::MAX);
         }
     }
@@ -166,7 +176,7 @@ pub fn kill_rest(native: bool) -> u32 {
 /// Reaps what is dead. True when no child is left.
 pub fn reap_dead() -> bool {
     loop {
-        match waitpid(None, WaitOptions::NOHANG) {
+        match wait(WaitOptions::NOHANG) {
             Err(Errno::CHILD) => return true,
             Ok(Some(_)) | Err(Errno::INTR) => {}
             _ => return false,
@@ -181,7 +191,8 @@ fn processes(of_parent: impl Fn(i32) -> bool, me: Pid) -> Vec<Pid> {
     pids.filter(|pid| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         // The name in parentheses may hold anything; the fields after the last one are the kernel's.
-        let fields: Vec<&str> = stat.rsplit_once(") ").map(|(_, f)| f.split(' ').collect()).unwrap_or_default();
+        let fields: Vec<&str> =
+            stat.rsplit_once(") ").map(|(_, f)| f.split(' ').collect()).unwrap_or_default();
         let alive = fields.first().is_some_and(|state| *state != "Z" && *state != "X");
         alive && fields.get(1).and_then(|p| p.parse().ok()).is_some_and(&of_parent)
     })
@@ -258,7 +269,8 @@ fn confine(native: bool, run_as: RunAs, channels: &Channels, filters: Option<&Fi
         };
         become_user(id, capabilities).named("changing the user")?;
     } else {
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).named("binding to the supervisor")?;
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .named("binding to the supervisor")?;
     }
     if let Some(filters) = filters {
         filters.apply().named("filtering system calls")?;
@@ -295,7 +307,11 @@ pub fn become_user(id: u32, capabilities: CapabilitySet) -> rustix::io::Result<(
     rustix::thread::set_thread_res_gid(gid, gid, gid)?;
     rustix::thread::set_thread_res_uid(uid, uid, uid)?;
     rustix::thread::clear_ambient_capability_set()?;
-    let sets = CapabilitySets { effective: capabilities, permitted: capabilities, inheritable: CapabilitySet::empty() };
+    let sets = CapabilitySets {
+        effective: capabilities,
+        permitted: capabilities,
+        inheritable: CapabilitySet::empty(),
+    };
     rustix::thread::set_capabilities(None, sets)
 }
 
@@ -306,7 +322,9 @@ fn exec_command(spec: &JobSpec) -> (std::io::Error, String) {
     let Some(program) = spec.argv.first() else {
         return (Errno::INVAL.into(), "an empty command line".to_owned());
     };
-    let strings = |texts: &mut dyn Iterator<Item = String>| texts.map(CString::new).collect::<std::result::Result<Vec<_>, _>>();
+    let strings = |texts: &mut dyn Iterator<Item = String>| {
+        texts.map(CString::new).collect::<std::result::Result<Vec<_>, _>>()
+    };
     let argv = strings(&mut spec.argv.iter().cloned());
     let env = strings(&mut spec.env.iter().map(|(k, v)| format!("{k}={v}")));
     let (Ok(argv), Ok(env)) = (argv, env) else {
@@ -331,7 +349,9 @@ fn candidates(program: &str, path: Option<&str>) -> Vec<String> {
         return vec![program.to_owned()];
     }
     let directories = path.unwrap_or(DEFAULT_PATH).split(':');
-    directories.map(|d| if d.is_empty() { format!("./{program}") } else { format!("{d}/{program}") }).collect()
+    directories
+        .map(|d| if d.is_empty() { format!("./{program}") } else { format!("{d}/{program}") })
+        .collect()
 }
 
 /// Reads the reports that have arrived.
@@ -352,8 +372,10 @@ mod tests {
 
     #[test]
     fn reports_survive_the_pipe() {
-        let all = [Report::NotStarted { errno: 2, what: "x\ny".to_owned() }, Report::Exited { code: 3, killed: 1 }];
-        let text: Vec<u8> = all.iter().flat_map(|r| [serde_json::to_vec(r).unwrap(), b"\n".to_vec()].concat()).collect();
+        let all =
+            [Report::NotStarted { errno: 2, what: "x\ny".to_owned() }, Report::Exited { code: 3, killed: 1 }];
+        let text: Vec<u8> =
+            all.iter().flat_map(|r| [serde_json::to_vec(r).unwrap(), b"\n".to_vec()].concat()).collect();
         assert_eq!(parse_reports(&text), all);
     }
 }

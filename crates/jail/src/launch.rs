@@ -55,7 +55,9 @@ pub fn launch(tier: Tier, launch: &CellLaunch, channel: &OwnedFd) -> Result<Stan
     match answer(&mut standing)? {
         Notice::Entered => Ok(standing),
         Notice::Failed { why } => Err(JailError::Unavailable { why, fix: ids::userns_fix() }),
-        Notice::Gone { .. } => Err(JailError::Protocol("the supervisor spoke of a job that was never started".to_owned())),
+        Notice::Gone { .. } => {
+            Err(JailError::Protocol("the supervisor spoke of a job that was never started".to_owned()))
+        }
     }
 }
 
@@ -81,7 +83,9 @@ fn host(launch: &CellLaunch) -> Result<Standing> {
 }
 
 fn text(path: &Path) -> Result<String> {
-    path.to_str().map(str::to_owned).ok_or_else(|| JailError::Protocol(format!("{} is not UTF-8", path.display())))
+    path.to_str()
+        .map(str::to_owned)
+        .ok_or_else(|| JailError::Protocol(format!("{} is not UTF-8", path.display())))
 }
 
 fn native(launch: &CellLaunch) -> Result<Standing> {
@@ -124,7 +128,12 @@ fn send_items(socket: &OwnedFd, placed: Vec<Placed>) -> Result<()> {
     Ok(())
 }
 
-fn fork_supervisor(tier: Tier, namespaces: i32, filters: Option<Filters>, plan: GuestPlan) -> Result<(Pid, OwnedFd)> {
+fn fork_supervisor(
+    tier: Tier,
+    namespaces: i32,
+    filters: Option<Filters>,
+    plan: GuestPlan,
+) -> Result<(Pid, OwnedFd)> {
     let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
     let (ours, theirs) = pair.context(|| "making a socket pair".to_owned())?;
     match sys::fork(namespaces).context(|| "forking the supervisor".to_owned())? {
@@ -147,7 +156,8 @@ fn secret(launch: &CellLaunch) -> Result<Secret> {
             Err(error) => last = Some(error),
         }
     }
-    Err(last.unwrap_or_else(|| std::io::ErrorKind::NotFound.into())).context(|| "making the canary's file".to_owned())
+    Err(last.unwrap_or_else(|| std::io::ErrorKind::NotFound.into()))
+        .context(|| "making the canary's file".to_owned())
 }
 
 impl Standing {
@@ -197,8 +207,20 @@ impl Native {
                 let kind = Some(rustix::thread::LinkNameSpaceType::User);
                 let done = rustix::thread::move_into_link_name_space(self.userns.as_fd(), kind)
                     .and_then(|()| rustix::thread::set_thread_groups(&[]))
-                    .and_then(|()| rustix::thread::set_thread_res_gid(rustix::thread::Gid::ROOT, rustix::thread::Gid::ROOT, rustix::thread::Gid::ROOT))
-                    .and_then(|()| rustix::thread::set_thread_res_uid(rustix::thread::Uid::ROOT, rustix::thread::Uid::ROOT, rustix::thread::Uid::ROOT))
+                    .and_then(|()| {
+                        rustix::thread::set_thread_res_gid(
+                            rustix::thread::Gid::ROOT,
+                            rustix::thread::Gid::ROOT,
+                            rustix::thread::Gid::ROOT,
+                        )
+                    })
+                    .and_then(|()| {
+                        rustix::thread::set_thread_res_uid(
+                            rustix::thread::Uid::ROOT,
+                            rustix::thread::Uid::ROOT,
+                            rustix::thread::Uid::ROOT,
+                        )
+                    })
                     .and_then(|()| delete::empty(directory.as_fd()));
                 sys::exit_now(done.err().map_or(0, |error| error.raw_os_error()));
             }
@@ -219,4 +241,3 @@ impl Native {
         }
     }
 }
-

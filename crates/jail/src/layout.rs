@@ -27,8 +27,17 @@ const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx3
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 /// What of /etc programs of the system layer need to work at all; nothing in it is secret.
 const ETC: [&str; 11] = [
-    "alternatives", "ca-certificates", "crypto-policies", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime",
-    "mime.types", "pki", "protocols", "services",
+    "alternatives",
+    "ca-certificates",
+    "crypto-policies",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "mime.types",
+    "pki",
+    "protocols",
+    "services",
 ];
 
 /// Where something goes in the new root.
@@ -68,7 +77,8 @@ pub fn collect(launch: &CellLaunch, ids: Ids, userns: BorrowedFd<'_>) -> Result<
     }
     for mount in &launch.mounts {
         let target = checked_target(&mount.target)?;
-        let meta = fs::metadata(&mount.source).context(|| format!("reading mount source {}", mount.source.display()))?;
+        let meta = fs::metadata(&mount.source)
+            .context(|| format!("reading mount source {}", mount.source.display()))?;
         let tree = match mount.kind {
             MountKind::ReadOnly => detached(&mount.source, READ_ONLY)?,
             MountKind::RootOnly => root_only(&mount.source, ids, userns)?,
@@ -114,7 +124,8 @@ fn detached(path: &Path, attr: u64) -> Result<OwnedFd> {
 }
 
 fn open_tree(path: &Path) -> Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     rustix::mount::open_tree(CWD, path, flags).context(|| format!("copying the mount of {}", path.display()))
 }
 
@@ -144,8 +155,14 @@ fn own_directory(path: &Path, ids: Ids) -> Result<()> {
         return Ok(());
     }
     Err(JailError::Unavailable {
-        why: format!("{} belongs to uid {} and not to the cell's user {}", path.display(), meta.uid(), ids.uid(AGENT)),
-        fix: "the ranges in /etc/subuid have changed since this cell was made; start a new session".to_owned(),
+        why: format!(
+            "{} belongs to uid {} and not to the cell's user {}",
+            path.display(),
+            meta.uid(),
+            ids.uid(AGENT)
+        ),
+        fix: "the ranges in /etc/subuid have changed since this cell was made; start a new session"
+            .to_owned(),
     })
 }
 
@@ -155,7 +172,10 @@ fn etc_files(host_network: bool) -> Vec<(&'static str, String)> {
     let mut files = vec![
         ("/etc/passwd", passwd.to_owned()),
         ("/etc/group", "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n".to_owned()),
-        ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n".to_owned()),
+        (
+            "/etc/nsswitch.conf",
+            "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n".to_owned(),
+        ),
         ("/etc/hosts", "127.0.0.1 localhost cell\n::1 localhost\n".to_owned()),
         ("/etc/hostname", "cell\n".to_owned()),
     ];

@@ -99,13 +99,16 @@ fn serve(tier: Tier) -> Result<Over> {
     });
     match launched {
         Ok((request, standing)) => {
-            let launcher = Launcher::new(tier, standing, control, receiver, request.state_dir, request.host_network)?;
+            let launcher =
+                Launcher::new(tier, standing, control, receiver, request.state_dir, request.host_network)?;
             Ok(launcher.run())
         }
         Err(error) => {
             let (why, fix) = match error {
                 JailError::Unavailable { why, fix } => (why, fix),
-                JailError::Protocol(what) => (what, "install countersign again: its programs do not fit together".to_owned()),
+                JailError::Protocol(what) => {
+                    (what, "install countersign again: its programs do not fit together".to_owned())
+                }
                 other @ JailError::Io { .. } => (other.to_string(), ids::userns_fix()),
             };
             let missing = tier.demands();
@@ -124,7 +127,9 @@ fn first_request(frame: &[u8]) -> Result<CellLaunch> {
     let version: Version = serde_json::from_slice(frame).map_err(|e| JailError::Protocol(e.to_string()))?;
     if version.protocol != CELL_PROTOCOL {
         let theirs = version.protocol;
-        return Err(JailError::Protocol(format!("countersign speaks protocol {theirs}, this launcher {CELL_PROTOCOL}")));
+        return Err(JailError::Protocol(format!(
+            "countersign speaks protocol {theirs}, this launcher {CELL_PROTOCOL}"
+        )));
     }
     serde_json::from_slice(frame).map_err(|e| JailError::Protocol(e.to_string()))
 }
@@ -132,9 +137,14 @@ fn first_request(frame: &[u8]) -> Result<CellLaunch> {
 /// Takes the control socket away from standard input, so that no child can inherit it there.
 fn take_control() -> Result<OwnedFd> {
     let given = sys::adopt(0).ok_or_else(|| JailError::Protocol("standard input is closed".to_owned()))?;
-    let control = rustix::io::fcntl_dupfd_cloexec(&given, 3).context(|| "taking the control socket".to_owned())?;
-    let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty())
-        .context(|| "opening /dev/null".to_owned())?;
+    let control =
+        rustix::io::fcntl_dupfd_cloexec(&given, 3).context(|| "taking the control socket".to_owned())?;
+    let null = rustix::fs::open(
+        "/dev/null",
+        rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    )
+    .context(|| "opening /dev/null".to_owned())?;
     rustix::stdio::dup2_stdin(&null).context(|| "leaving standard input".to_owned())?;
     // Number 0 is /dev/null now and stays open for the life of the process.
     std::mem::forget(given);

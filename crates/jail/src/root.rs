@@ -7,8 +7,8 @@ use std::path::{Component, Path};
 use rustix::fs::{CWD, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags, mount, mount_change, mount_remount, move_mount,
-    unmount,
+    MountFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags, mount, mount_change, mount_remount,
+    move_mount, unmount,
 };
 
 use crate::error::{Context, Result};
@@ -31,7 +31,9 @@ pub fn enter(items: Vec<Placed>, tmp_limit: u64) -> Result<()> {
     tmpfs(stage, ROOT_OPTIONS, MountFlags::NOSUID | MountFlags::NODEV)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(stage, flags, Mode::empty()).context(|| format!("opening {stage}"))?;
-    for (name, mode) in [("proc", 0o555), ("tmp", 0o1777), ("dev", 0o755), ("root", 0o755), ("run", 0o755), ("etc", 0o755)] {
+    for (name, mode) in
+        [("proc", 0o555), ("tmp", 0o1777), ("dev", 0o755), ("root", 0o755), ("run", 0o755), ("etc", 0o755)]
+    {
         make_dir(&root, name, mode)?;
     }
     let at = |path: &str| format!("{stage}/{path}");
@@ -39,7 +41,12 @@ pub fn enter(items: Vec<Placed>, tmp_limit: u64) -> Result<()> {
     tmpfs(&at("tmp"), &memory, MountFlags::NOSUID | MountFlags::NODEV)?;
     make_dir(&root, "dev/shm", 0o1777)?;
     tmpfs(&at("dev/shm"), &memory, MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC)?;
-    for (name, to) in [("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2")] {
+    for (name, to) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+    ] {
         rustix::fs::symlinkat(to, &root, format!("dev/{name}")).context(|| format!("linking /dev/{name}"))?;
     }
     mount("proc", at("proc"), "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None)
@@ -61,16 +68,17 @@ fn pick_stage() -> &'static str {
 }
 
 fn tmpfs(target: &str, options: &str, flags: MountFlags) -> Result<()> {
-    let options = CString::new(options).map_err(std::io::Error::from).context(|| "naming tmpfs options".to_owned())?;
-    mount("tmpfs", target, "tmpfs", flags, options.as_c_str()).context(|| format!("mounting a tmpfs for {target}"))
+    let options =
+        CString::new(options).map_err(std::io::Error::from).context(|| "naming tmpfs options".to_owned())?;
+    mount("tmpfs", target, "tmpfs", flags, options.as_c_str())
+        .context(|| format!("mounting a tmpfs for {target}"))
 }
 
 /// Attaches one item at its place in the new root, without following any link on the way.
 fn place(root: &OwnedFd, item: &Item, tree: Option<OwnedFd>) -> Result<()> {
     match (item, tree) {
-        (Item::Link { target, to }, _) => {
-            rustix::fs::symlinkat(to, root, relative(target)).context(|| format!("linking {}", target.display()))
-        }
+        (Item::Link { target, to }, _) => rustix::fs::symlinkat(to, root, relative(target))
+            .context(|| format!("linking {}", target.display())),
         (Item::File { target, content }, _) => {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let file = rustix::fs::openat(root, relative(target), flags, Mode::from_raw_mode(0o644))
@@ -81,7 +89,8 @@ fn place(root: &OwnedFd, item: &Item, tree: Option<OwnedFd>) -> Result<()> {
         (Item::Mount { target, is_dir, private_parent }, Some(tree)) => {
             let point = mount_point(root, target, *is_dir, *private_parent)?;
             let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-            move_mount(tree.as_fd(), "", point.as_fd(), "", flags).context(|| format!("mounting {}", target.display()))
+            move_mount(tree.as_fd(), "", point.as_fd(), "", flags)
+                .context(|| format!("mounting {}", target.display()))
         }
         (Item::Mount { .. }, None) => Err(Errno::BADF).context(|| "a mount came without its tree".to_owned()),
     }
@@ -93,15 +102,19 @@ fn relative(target: &Path) -> &Path {
 
 /// Walks to `target`, creating what is missing. A link on the way is an error: the agent may have put it there.
 fn mount_point(root: &OwnedFd, target: &Path, is_dir: bool, private_parent: bool) -> Result<OwnedFd> {
-    let names: Vec<_> = relative(target).components().filter_map(|c| match c {
-        Component::Normal(name) => Some(name),
-        _ => None,
-    }).collect();
+    let names: Vec<_> = relative(target)
+        .components()
+        .filter_map(|c| match c {
+            Component::Normal(name) => Some(name),
+            _ => None,
+        })
+        .collect();
     // What is created below the agent's directories belongs to the agent, like anything else there.
     let agents = target.starts_with(WORKSPACE) || target.starts_with(HOME);
     let mut here = step(root, ".".as_ref(), true).context(|| "opening the new root".to_owned())?;
     if private_parent && names.len() < 2 {
-        return Err(Errno::INVAL).context(|| format!("{} has no parent that could be private", target.display()));
+        return Err(Errno::INVAL)
+            .context(|| format!("{} has no parent that could be private", target.display()));
     }
     for (index, name) in names.iter().enumerate() {
         let last = index + 1 == names.len();
@@ -110,7 +123,8 @@ fn mount_point(root: &OwnedFd, target: &Path, is_dir: bool, private_parent: bool
         if last && private_parent {
             let stat = rustix::fs::statat(&here, "", rustix::fs::AtFlags::EMPTY_PATH).context(what)?;
             if stat.st_uid != 0 || stat.st_mode & 0o077 != 0 {
-                return Err(Errno::ACCESS).context(|| format!("the parent of {} is not private", target.display()));
+                return Err(Errno::ACCESS)
+                    .context(|| format!("the parent of {} is not private", target.display()));
             }
         }
         here = match step(&here, name, directory) {
@@ -140,7 +154,13 @@ fn mount_point(root: &OwnedFd, target: &Path, is_dir: bool, private_parent: bool
 fn step(at: &OwnedFd, name: &std::ffi::OsStr, directory: bool) -> rustix::io::Result<OwnedFd> {
     let kind = if directory { OFlags::DIRECTORY } else { OFlags::empty() };
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW | kind;
-    rustix::fs::openat2(at, name, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS)
+    rustix::fs::openat2(
+        at,
+        name,
+        flags,
+        Mode::empty(),
+        ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
+    )
 }
 
 fn make_dir(root: &OwnedFd, name: &str, mode: u32) -> Result<()> {

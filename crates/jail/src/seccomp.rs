@@ -132,7 +132,8 @@ impl Filters {
 
 fn program(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: libc::c_int) -> Result<BpfProgram> {
     let action = SeccompAction::Errno(errno.unsigned_abs());
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, TargetArch::x86_64).map_err(|e| bug(&e))?;
+    let filter =
+        SeccompFilter::new(rules, SeccompAction::Allow, action, TargetArch::x86_64).map_err(|e| bug(&e))?;
     filter.try_into().map_err(|e: seccompiler::BackendError| bug(&e))
 }
 

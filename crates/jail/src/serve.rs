@@ -102,7 +102,18 @@ impl Launcher {
         let places = Places::find();
         let (outgoing, jobs) = (vec![], BTreeMap::new());
         Ok(Self {
-            tier, standing, control, receiver, outgoing, sent: 0, jobs, next: 0, places, state_dir, host_network, over: None,
+            tier,
+            standing,
+            control,
+            receiver,
+            outgoing,
+            sent: 0,
+            jobs,
+            next: 0,
+            places,
+            state_dir,
+            host_network,
+            over: None,
         })
     }
 
@@ -159,7 +170,9 @@ impl Launcher {
                     Source::ControlOut => self.write_some()?,
                     Source::Supervisor => {
                         if self.standing.receiver.fill(self.standing.socket.as_fd())? == Fill::Eof {
-                            self.respond(&CellResponse::Failed { what: "the cell's supervisor died".to_owned() });
+                            self.respond(&CellResponse::Failed {
+                                what: "the cell's supervisor died".to_owned(),
+                            });
                             return Ok(Over::CellLost);
                         }
                         while let Some(frame) = self.standing.receiver.next_frame()? {
@@ -228,7 +241,8 @@ impl Launcher {
                 self.start(Some(id), limits, |_| Work::Command(spec))
             }
             Ok(CellRequest::Cancel { job }) => {
-                let found = self.jobs.iter().find(|(_, running)| running.id.as_ref() == Some(&job)).map(|(i, _)| *i);
+                let found =
+                    self.jobs.iter().find(|(_, running)| running.id.as_ref() == Some(&job)).map(|(i, _)| *i);
                 // A job that has just ended needs no cancelling: its receipt is on its way.
                 found.map_or(Ok(()), |index| self.cut(index, JobEnd::Canceled))
             }
@@ -237,15 +251,23 @@ impl Launcher {
                 Ok(())
             }
             Err(error) => {
-                self.respond(&CellResponse::Failed { what: format!("a request that cannot be read: {error}") });
+                self.respond(&CellResponse::Failed {
+                    what: format!("a request that cannot be read: {error}"),
+                });
                 Ok(())
             }
         }
     }
 
-    fn start(&mut self, id: Option<JobId>, limits: JobLimits, work: impl FnOnce(&Groups) -> Work) -> Result<()> {
+    fn start(
+        &mut self,
+        id: Option<JobId>,
+        limits: JobLimits,
+        work: impl FnOnce(&Groups) -> Work,
+    ) -> Result<()> {
         let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).context(|| "making a pipe".to_owned());
-        let ((out_read, out_write), (err_read, err_write), (report_read, report_write)) = (pipe()?, pipe()?, pipe()?);
+        let ((out_read, out_write), (err_read, err_write), (report_read, report_write)) =
+            (pipe()?, pipe()?, pipe()?);
         for fd in [&out_read, &err_read, &report_read] {
             rustix::io::ioctl_fionbio(fd, true).context(|| "preparing a pipe".to_owned())?;
         }
@@ -260,7 +282,8 @@ impl Launcher {
         let order = Order::Start { index, work: Box::new(work(&groups)), cgroups: entrances.len() };
         let mut fds = vec![out_write.as_fd(), err_write.as_fd(), report_write.as_fd()];
         fds.extend(entrances.iter().map(AsFd::as_fd));
-        let stream = |fd| Stream { fd: Some(fd), capture: Capture::new(limits.output_head, limits.output_tail) };
+        let stream =
+            |fd| Stream { fd: Some(fd), capture: Capture::new(limits.output_head, limits.output_tail) };
         let job = Job {
             id,
             limits,
@@ -290,7 +313,12 @@ impl Launcher {
 
     fn enforce_deadlines(&mut self) -> Result<()> {
         let now = Instant::now();
-        let due: Vec<u64> = self.jobs.iter().filter(|(_, job)| job.next_deadline().is_some_and(|at| at <= now)).map(|(i, _)| *i).collect();
+        let due: Vec<u64> = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| job.next_deadline().is_some_and(|at| at <= now))
+            .map(|(i, _)| *i)
+            .collect();
         for index in due {
             let Some(job) = self.jobs.get_mut(&index) else { continue };
             if job.cut_at.is_none() {
@@ -375,7 +403,9 @@ impl Launcher {
             self.respond(&CellResponse::Ready { observation });
             return;
         }
-        let said = missing.iter().map(|p| format!("{p} ({})", observation.notes.get(p).map_or("not observed", String::as_str)));
+        let said = missing
+            .iter()
+            .map(|p| format!("{p} ({})", observation.notes.get(p).map_or("not observed", String::as_str)));
         let why = format!("missing: {}", said.collect::<Vec<_>>().join(", "));
         self.respond(&CellResponse::Unavailable { why, fix: crate::ids::userns_fix(), missing });
         self.over = Some(Over::CellLost);

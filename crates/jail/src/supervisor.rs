@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use countersign_types::Tier;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, waitpid};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, wait, waitpid};
 use rustix::thread::{Gid, Uid};
 use serde::{Deserialize, Serialize};
 
@@ -38,9 +38,13 @@ pub enum Order {
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Notice {
     Entered,
-    Failed { why: String },
+    Failed {
+        why: String,
+    },
     /// No process of the job exists any more.
-    Gone { index: u64 },
+    Gone {
+        index: u64,
+    },
 }
 
 /// Paths and arguments that the guest gets.
@@ -117,7 +121,8 @@ impl Supervisor {
                     return Ok(());
                 }
                 while let Some(frame) = self.receiver.next_frame()? {
-                    let order = serde_json::from_slice(&frame).map_err(|e| JailError::Protocol(e.to_string()))?;
+                    let order =
+                        serde_json::from_slice(&frame).map_err(|e| JailError::Protocol(e.to_string()))?;
                     self.obey(order)?;
                 }
             }
@@ -125,7 +130,7 @@ impl Supervisor {
     }
 
     fn reap(&mut self) {
-        while let Ok(Some((pid, _))) = waitpid(None, WaitOptions::NOHANG) {
+        while let Ok(Some((pid, _))) = wait(WaitOptions::NOHANG) {
             let index = self.jobs.iter().find(|(_, running)| running.init == pid).map(|(index, _)| *index);
             if let Some(index) = index {
                 self.jobs.remove(&index);
@@ -138,7 +143,8 @@ impl Supervisor {
         match order {
             Order::Place { items } => {
                 for item in items {
-                    let tree = matches!(item, Item::Mount { .. }).then(|| self.receiver.next_fd()).transpose()?;
+                    let tree =
+                        matches!(item, Item::Mount { .. }).then(|| self.receiver.next_fd()).transpose()?;
                     self.placed.push((item, tree));
                 }
             }
@@ -177,8 +183,10 @@ impl Supervisor {
     fn enter(&mut self, tmp_limit: u64, network: bool) -> Result<()> {
         let (uid, gid) = (Uid::ROOT, Gid::ROOT);
         rustix::thread::set_thread_groups(&[]).context(|| "dropping groups".to_owned())?;
-        rustix::thread::set_thread_res_gid(gid, gid, gid).context(|| "becoming the cell's root group".to_owned())?;
-        rustix::thread::set_thread_res_uid(uid, uid, uid).context(|| "becoming the cell's root".to_owned())?;
+        rustix::thread::set_thread_res_gid(gid, gid, gid)
+            .context(|| "becoming the cell's root group".to_owned())?;
+        rustix::thread::set_thread_res_uid(uid, uid, uid)
+            .context(|| "becoming the cell's root".to_owned())?;
         // After the change of ids, which clears it. A launcher that died before shows as the end of its socket.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .context(|| "binding to the launcher".to_owned())?;
@@ -190,8 +198,14 @@ impl Supervisor {
     }
 
     fn start_guest(&self, program: &OwnedFd, channel: &OwnedFd) -> Result<()> {
-        let strings = |texts: &[String]| texts.iter().map(|t| CString::new(t.as_str())).collect::<std::result::Result<Vec<_>, _>>();
-        let argv = strings(&["countersign-guest".to_owned(), "--workspace".to_owned(), self.guest.workspace.clone()]);
+        let strings = |texts: &[String]| {
+            texts.iter().map(|t| CString::new(t.as_str())).collect::<std::result::Result<Vec<_>, _>>()
+        };
+        let argv = strings(&[
+            "countersign-guest".to_owned(),
+            "--workspace".to_owned(),
+            self.guest.workspace.clone(),
+        ]);
         let env = strings(&[
             "PATH=/usr/local/bin:/usr/bin:/bin".to_owned(),
             format!("HOME={}", self.guest.home),
@@ -201,7 +215,8 @@ impl Supervisor {
             return Err(JailError::Protocol("a NUL byte in a path".to_owned()));
         };
         // A pipe that exec closes tells whether the guest was started.
-        let (failure, told) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).context(|| "making a pipe".to_owned())?;
+        let (failure, told) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .context(|| "making a pipe".to_owned())?;
         if let Forked::Child = sys::fork(0).context(|| "forking for the guest".to_owned())? {
             let error = self.become_guest(program, channel, &argv, &env);
             let _ = rustix::io::write(&told, error.to_string().as_bytes());
@@ -209,11 +224,22 @@ impl Supervisor {
         }
         drop(told);
         let mut text = String::new();
-        std::io::Read::read_to_string(&mut std::fs::File::from(failure), &mut text).context(|| "waiting for the guest".to_owned())?;
-        if text.is_empty() { Ok(()) } else { Err(JailError::Protocol(format!("the guest cannot be started: {text}"))) }
+        std::io::Read::read_to_string(&mut std::fs::File::from(failure), &mut text)
+            .context(|| "waiting for the guest".to_owned())?;
+        if text.is_empty() {
+            Ok(())
+        } else {
+            Err(JailError::Protocol(format!("the guest cannot be started: {text}")))
+        }
     }
 
-    fn become_guest(&self, program: &OwnedFd, channel: &OwnedFd, argv: &[CString], env: &[CString]) -> std::io::Error {
+    fn become_guest(
+        &self,
+        program: &OwnedFd,
+        channel: &OwnedFd,
+        argv: &[CString],
+        env: &[CString],
+    ) -> std::io::Error {
         let ready = || -> std::io::Result<()> {
             let null = root::null()?;
             rustix::stdio::dup2_stdin(channel)?;
@@ -247,7 +273,8 @@ impl Supervisor {
         report: OwnedFd,
         cgroups: Vec<OwnedFd>,
     ) -> Result<()> {
-        let (lifeline, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).context(|| "making a pipe".to_owned())?;
+        let (lifeline, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .context(|| "making a pipe".to_owned())?;
         let namespaces = if self.tier == Tier::Host { 0 } else { libc::CLONE_NEWPID | libc::CLONE_NEWNS };
         match sys::fork(namespaces) {
             Ok(Forked::Child) => {

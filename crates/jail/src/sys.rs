@@ -1,6 +1,9 @@
 //! The system calls that no safe crate offers. Everything `unsafe` of the project is in this file, each call behind a
 //! function that is safe for every caller.
-#![expect(unsafe_code, reason = "fork, exec, mount_setattr and signal resets have no safe wrapper; this is their only home")]
+#![expect(
+    unsafe_code,
+    reason = "fork, exec, mount_setattr and signal resets have no safe wrapper; this is their only home"
+)]
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -20,17 +23,27 @@ pub enum Forked {
 ///
 /// The launcher has one thread, so the child may allocate and run ordinary code.
 pub fn fork(namespaces: libc::c_int) -> io::Result<Forked> {
-    let sharing = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
+    let sharing =
+        libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
     let flags = (namespaces & !sharing) | libc::SIGCHLD;
     // JUSTIFICATION: libc's fork cannot create namespaces; unshare + fork would put the launcher itself into them.
     // SAFETY: without CLONE_VM and with a null stack the child continues on a copy of this stack, exactly as fork
     // does. The process is single-threaded (no crate here starts threads), so no lock can be held by another thread.
     let pid = unsafe {
-        libc::syscall(libc::SYS_clone, libc::c_long::from(flags), 0 as libc::c_long, 0 as libc::c_long, 0 as libc::c_long, 0 as libc::c_long)
+        libc::syscall(
+            libc::SYS_clone,
+            libc::c_long::from(flags),
+            0 as libc::c_long,
+            0 as libc::c_long,
+            0 as libc::c_long,
+            0 as libc::c_long,
+        )
     };
     match i32::try_from(pid) {
         Ok(0) => Ok(Forked::Child),
-        Ok(pid) => Pid::from_raw(pid).filter(|_| pid > 0).map(Forked::Parent).ok_or_else(io::Error::last_os_error),
+        Ok(pid) => {
+            Pid::from_raw(pid).filter(|_| pid > 0).map(Forked::Parent).ok_or_else(io::Error::last_os_error)
+        }
         Err(_) => Err(io::Error::last_os_error()),
     }
 }

@@ -8,7 +8,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use countersign_types::MAX_FRAME;
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
 };
 use serde::Serialize;
 
@@ -42,7 +43,8 @@ impl Receiver {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC;
-        let got = match rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut chunk)], &mut control, flags) {
+        let got = match rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut chunk)], &mut control, flags)
+        {
             Ok(got) => got.bytes,
             Err(Errno::AGAIN | Errno::INTR) => return Ok(Fill::Nothing),
             Err(Errno::CONNRESET) => return Ok(Fill::Eof),
@@ -72,7 +74,9 @@ impl Receiver {
 
     /// The next descriptor, in the order in which they were sent.
     pub fn next_fd(&mut self) -> Result<OwnedFd> {
-        self.fds.pop_front().ok_or_else(|| JailError::Protocol("a descriptor is missing from a message".to_owned()))
+        self.fds
+            .pop_front()
+            .ok_or_else(|| JailError::Protocol("a descriptor is missing from a message".to_owned()))
     }
 }
 
@@ -82,7 +86,8 @@ pub fn frame(message: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_writer(&mut bytes, message).map_err(|e| JailError::Protocol(e.to_string()))?;
     let len = bytes.len() - PREFIX;
     let prefix = u32::try_from(len).ok().filter(|_| len <= MAX_FRAME);
-    let prefix = prefix.ok_or_else(|| JailError::Protocol(format!("a frame of {len} bytes is too long to send")))?;
+    let prefix =
+        prefix.ok_or_else(|| JailError::Protocol(format!("a frame of {len} bytes is too long to send")))?;
     for (slot, byte) in bytes.iter_mut().zip(prefix.to_be_bytes()) {
         *slot = byte;
     }
@@ -98,7 +103,10 @@ pub fn send(socket: BorrowedFd<'_>, message: &impl Serialize, fds: &[BorrowedFd<
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
-            return Err(JailError::Protocol(format!("{} descriptors are too many for one message", fds.len())));
+            return Err(JailError::Protocol(format!(
+                "{} descriptors are too many for one message",
+                fds.len()
+            )));
         }
         match rustix::net::sendmsg(socket, &[IoSlice::new(rest)], &mut control, SendFlags::NOSIGNAL) {
             Ok(sent) => {

@@ -37,7 +37,9 @@ impl Case {
                     // As the cell's root, because this user may not remove what the cell's user made.
                     drop(cell.cell.end(true).await);
                 }
-                Err(CellError::Unavailable { why, fix, .. }) if std::env::var_os("COUNTERSIGN_TEST_REQUIRE_NATIVE").is_none() => {
+                Err(CellError::Unavailable { why, fix, .. })
+                    if std::env::var_os("COUNTERSIGN_TEST_REQUIRE_NATIVE").is_none() =>
+                {
                     skipped(self.name, &format!("{} tier not available: {why} (fix: {fix})", self.tier));
                 }
                 Err(error) => panic!("{}: {error:?}", self.name),
@@ -52,12 +54,22 @@ pub fn skipped(name: &str, why: &str) {
 }
 
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
 }
 
 pub async fn open(tier: Tier, binaries: &Binaries, mounts: Vec<Mount>) -> Result<Opened, CellError> {
     let state_dir = tempfile::tempdir().unwrap();
-    let spec = CellSpec { id: CellId::new("test").unwrap(), state_dir: state_dir.path().into(), mounts, host_network: false };
+    let spec = CellSpec {
+        id: CellId::new("test").unwrap(),
+        state_dir: state_dir.path().into(),
+        mounts,
+        host_network: false,
+    };
     let cell = match tier {
         Tier::Host => Host::new(binaries.clone()).open(spec).await?,
         _ => Native::new(binaries.clone()).open(spec).await?,
@@ -114,8 +126,16 @@ pub fn job(id: &str) -> JobSpec {
         memory: None,
         processes: None,
     };
-    let env = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "@")].map(|(k, v)| (k.to_owned(), v.to_owned()));
-    JobSpec { job: id.parse().unwrap(), argv: vec![], cwd: "@".to_owned(), env: env.into(), run_as: RunAs::User, limits }
+    let env =
+        [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "@")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+    JobSpec {
+        job: id.parse().unwrap(),
+        argv: vec![],
+        cwd: "@".to_owned(),
+        env: env.into(),
+        run_as: RunAs::User,
+        limits,
+    }
 }
 
 pub fn sh(script: &str) -> JobSpec {
@@ -131,7 +151,13 @@ pub fn text(bytes: &[u8]) -> String {
 }
 
 pub fn exited(receipt: &JobReceipt, code: i32) {
-    assert_eq!(receipt.end, JobEnd::Exited { code }, "{} {}", text(&receipt.stdout.head), text(&receipt.stderr.head));
+    assert_eq!(
+        receipt.end,
+        JobEnd::Exited { code },
+        "{} {}",
+        text(&receipt.stdout.head),
+        text(&receipt.stderr.head)
+    );
 }
 
 pub fn read_from_start(mut file: &std::fs::File) -> String {
@@ -196,7 +222,8 @@ pub async fn kill_controller(tier: Tier) {
     let state = state_dir.path().display().to_string();
     controller.kill().unwrap();
     controller.wait().unwrap();
-    until("no process is left", || processes_with(&marker).is_empty() && processes_with(&state).is_empty()).await;
+    until("no process is left", || processes_with(&marker).is_empty() && processes_with(&state).is_empty())
+        .await;
 }
 
 /// Groups that this launcher made and did not remove.
@@ -224,7 +251,9 @@ pub fn binaries() -> &'static Binaries {
     BUILT.get_or_init(|| {
         let jail = match std::env::var_os("COUNTERSIGN_TEST_BIN_DIR") {
             Some(directory) => PathBuf::from(directory).join("countersign-jail"),
-            None => build(&["--package", "countersign-jail", "--bin", "countersign-jail"], "countersign-jail"),
+            None => {
+                build(&["--package", "countersign-jail", "--bin", "countersign-jail"], "countersign-jail")
+            }
         };
         Binaries { jail, guest: example("stand_in_guest") }
     })
@@ -242,7 +271,13 @@ fn build(arguments: &[&str], name: &str) -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let profile = tests.parent().and_then(Path::parent).unwrap();
     let target = profile.parent().unwrap();
-    let cargo = Command::new(env!("CARGO")).arg("build").args(arguments).arg("--target-dir").arg(target).output().unwrap();
+    let cargo = Command::new(env!("CARGO"))
+        .arg("build")
+        .args(arguments)
+        .arg("--target-dir")
+        .arg(target)
+        .output()
+        .unwrap();
     assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
     profile.join(name)
 }
