@@ -42,7 +42,9 @@ pub enum Message {
     ToolResult {
         call_id: String,
         name: String,
+        /// Says by itself when the call failed: Chat Completions has no field for it.
         text: String,
+        /// For wires that have a field for it.
         is_error: bool,
     },
 }

@@ -3,6 +3,8 @@
 use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use countersign_llm::{Answer, Script, ScriptedUsage};
 use serde_json::{Value, json};
@@ -32,6 +34,9 @@ impl Drop for Aimock {
 
 /// The words by which aimock says where it listens.
 const LISTENING: &str = "aimock server listening on http://127.0.0.1:";
+
+/// How long a start of node may take on a busy machine.
+const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// The script as an aimock fixture file: entry k answers the k-th call, whatever it says.
 ///
@@ -94,21 +99,27 @@ pub fn start(dir: &Path, script: &Script, scratch: &Path) -> io::Result<Aimock> 
         .spawn()?;
     let stdout = child.stdout.take();
     let mut aimock = Aimock { port: 0, child };
-    let mut lines = BufReader::new(stdout.ok_or_else(|| io::Error::other("aimock has no stdout"))?);
-    let mut seen = String::new();
-    loop {
-        let mut line = String::new();
-        if lines.read_line(&mut line)? == 0 {
-            return Err(io::Error::other(format!("aimock ended before it listened; it said: {seen}")));
+    let lines = BufReader::new(stdout.ok_or_else(|| io::Error::other("aimock has no stdout"))?);
+    let (said, hear) = mpsc::channel();
+    // Reads on after the port is known: a full pipe would stop aimock.
+    std::thread::spawn(move || {
+        for line in lines.lines().map_while(Result::ok) {
+            // Nobody listens any more once the port is known.
+            let _ = said.send(line);
         }
+    });
+    let mut seen = String::new();
+    let began = Instant::now();
+    loop {
+        let line = hear.recv_timeout(START_LIMIT.saturating_sub(began.elapsed())).map_err(|why| {
+            io::Error::other(format!("aimock did not say where it listens ({why}); it said: {seen}"))
+        })?;
         if let Some((_, port)) = line.split_once(LISTENING) {
             let digits: String = port.chars().take_while(char::is_ascii_digit).collect();
             aimock.port = digits.parse().map_err(|_| io::Error::other(format!("no port in: {line}")))?;
-            break;
+            return Ok(aimock);
         }
         seen.push_str(&line);
+        seen.push('\n');
     }
-    // Its later lines are read and dropped: a full pipe would stop it.
-    std::thread::spawn(move || io::copy(&mut lines, &mut io::sink()));
-    Ok(aimock)
 }

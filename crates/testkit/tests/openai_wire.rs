@@ -315,6 +315,26 @@ async fn a_connection_is_kept_and_a_closed_one_is_replaced_without_a_second_send
 }
 
 #[tokio::test]
+async fn calls_side_by_side_get_their_own_answers() {
+    let turns: Vec<String> = (0..8).map(|n| format!(r#"{{"text":"{n}","delay_ms":{}}}"#, n % 3)).collect();
+    let script = script(&format!(r#"{{"version":1,"turns":[{}]}}"#, turns.join(",")));
+    let server = ScriptedServer::start(ServerOptions::new(script)).unwrap();
+    let provider = Arc::new(provider(&server.base_url(), None, limits()));
+    let sent: Vec<_> = (0..8)
+        .map(|call| {
+            let provider = provider.clone();
+            tokio::spawn(async move { send(&provider, call, &conversation()).await.unwrap().text.unwrap() })
+        })
+        .collect();
+    let mut answers = Vec::new();
+    for one in sent {
+        answers.push(one.await.unwrap());
+    }
+    answers.sort();
+    assert_eq!(answers, ["0", "1", "2", "3", "4", "5", "6", "7"]);
+}
+
+#[tokio::test]
 async fn no_server_and_no_such_host_are_transport_errors_that_were_not_billed() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = free.local_addr().unwrap().port();
