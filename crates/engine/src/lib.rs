@@ -8,10 +8,23 @@
 //! module acts.
 #![forbid(unsafe_code)]
 
+mod cells;
+mod drive;
+mod error;
+mod journal;
 mod observe;
+mod perform;
 mod ports;
+mod prompt;
+mod setup;
+mod stop;
+mod transcript;
 mod view;
 
+pub use drive::{Ended, drive, resume};
+pub use error::EngineError;
+pub use journal::{NewSession, refuse, submit};
 pub use observe::{Observer, Trace};
-pub use ports::{CellChoice, Clock, Home, Ids, Interrupt, Interrupts, Ports, Sources};
-pub use view::{ErrorView, GateView, PatchView, View};
+pub use ports::{Artifacts, CellChoice, Clock, Home, Ids, Interrupt, Interrupts, Ports, Sources};
+pub use transcript::{TranscriptEntry, transcript};
+pub use view::{ErrorView, GateView, PatchView, View, view};

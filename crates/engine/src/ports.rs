@@ -8,7 +8,7 @@ use countersign_cell::Cells;
 use countersign_llm::Provider;
 use countersign_redact::Redactor;
 use countersign_store::Store;
-use countersign_tree::ObjectStore;
+use countersign_tree::{Memo, ObjectStore};
 use countersign_types::Millis;
 use futures::future::BoxFuture;
 
@@ -69,6 +69,12 @@ pub struct Home {
     pub layers: PathBuf,
 }
 
+/// Files that a person is given. Failing to write one never changes an outcome and is always said.
+pub trait Artifacts: Send + Sync + fmt::Debug {
+    /// Writes `name` into the session's directory, atomically and durably.
+    fn write(&self, name: &'static str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), String>>;
+}
+
 /// Everything that one session is driven with.
 #[derive(Clone, Debug)]
 pub struct Ports {
@@ -76,11 +82,14 @@ pub struct Ports {
     pub ids: Arc<dyn Ids>,
     pub store: Arc<dyn Store>,
     pub objects: Arc<ObjectStore>,
+    /// Base results and setups of earlier runs.
+    pub memo: Arc<Memo>,
     pub cells: CellChoice,
     pub provider: Arc<dyn Provider>,
     pub redactor: Arc<Redactor>,
     pub interrupts: Arc<dyn Interrupts>,
     pub observer: Arc<dyn Observer>,
+    pub artifacts: Arc<dyn Artifacts>,
     pub sources: Sources,
     pub home: Home,
 }

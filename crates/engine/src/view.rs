@@ -3,10 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use countersign_kernel::{Session, Usage};
+use countersign_kernel::{EffectResult, Event, PatchState, Session, Usage};
+use countersign_store::{Store, StoredEvent};
 use countersign_types::{
-    Digest, GateKey, GateStatus, Millis, Money, Outcome, Reason, SessionId, Strength, Tier, TierProperties, TurnId,
+    Digest, EffectId, GateKey, GateStatus, Millis, Money, Outcome, Reason, SessionId, Strength, Tier,
+    TierProperties, TurnId,
 };
+
+use crate::error::EngineError;
+use crate::journal::{read_event, replay};
+use crate::perform::PATCH_FILE;
 
 /// Everything that the result object of a turn says.
 #[derive(Clone, Debug)]
@@ -14,7 +20,8 @@ pub struct View {
     pub id: SessionId,
     pub created_at: Millis,
     pub updated_at: Millis,
-    pub session: Session,
+    /// None for a run that was refused before it had a contract.
+    pub session: Option<Session>,
     pub turn: TurnId,
     /// The task text. Redacted.
     pub input: String,
@@ -64,4 +71,202 @@ pub struct PatchView {
 pub struct ErrorView {
     pub kind: Reason,
     pub message: String,
+}
+
+/// Reads a session for people. A session that was refused before it had a contract has a view too.
+pub async fn view(store: &dyn Store, id: &SessionId) -> Result<View, EngineError> {
+    let loaded = store.load(id).await?;
+    let texts = Texts { store, id, events: &loaded.events };
+    let row = &loaded.session;
+    if let Some(refusal) = texts.refusal()? {
+        let message = texts.text(1, "message").await?.unwrap_or_default();
+        let input = texts.text(1, "input").await?.unwrap_or_default();
+        return Ok(View::refused(row.id.clone(), row.created_at, refusal, input, message));
+    }
+    let (session, input, events) = replay(store, id, &loaded.events).await?;
+    let mut view = View::empty(row.id.clone(), row.created_at, row.updated_at, session);
+    view.input = String::from_utf8_lossy(&input).into_owned();
+    view.fill(&events, &texts).await?;
+    Ok(view)
+}
+
+struct Texts<'a> {
+    store: &'a dyn Store,
+    id: &'a SessionId,
+    events: &'a [StoredEvent],
+}
+
+impl Texts<'_> {
+    async fn text(&self, seq: u64, name: &str) -> Result<Option<String>, EngineError> {
+        let held = usize::try_from(seq)
+            .ok()
+            .and_then(|seq| self.events.get(seq.checked_sub(1)?))
+            .is_some_and(|line| line.payloads.contains_key(name));
+        if !held {
+            return Ok(None);
+        }
+        match self.store.payload(self.id, seq, name).await {
+            Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+            Err(countersign_store::StoreError::PayloadDropped { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The first event of a run that was refused before it had a contract.
+    fn refusal(&self) -> Result<Option<Reason>, EngineError> {
+        let Some(first) = self.events.first() else { return Ok(None) };
+        match read_event(first)? {
+            Event::TurnEnded { reason, .. } => Ok(Some(reason)),
+            _ => Ok(None),
+        }
+    }
+}
+
+impl View {
+    fn refused(id: SessionId, at: Millis, reason: Reason, input: String, message: String) -> Self {
+        let mut view = Self::nothing(id, at, at);
+        view.input = input;
+        view.outcome = Some((reason.outcome(), reason));
+        view.error = Some(ErrorView { kind: reason, message });
+        view
+    }
+
+    fn nothing(id: SessionId, created_at: Millis, updated_at: Millis) -> Self {
+        let absent = GateView { status: GateStatus::Absent, reason: None, detail: None };
+        Self {
+            id,
+            created_at,
+            updated_at,
+            session: None,
+            turn: TurnId(1),
+            input: String::new(),
+            outcome: None,
+            answer: None,
+            strength: None,
+            gates: GateKey::ALL.iter().map(|key| (*key, absent.clone())).collect(),
+            base_tree: None,
+            base_commit: None,
+            tree: None,
+            patch: None,
+            usage: Usage::default(),
+            model_calls: 0,
+            steps: 0,
+            cost: None,
+            tier: None,
+            observed: TierProperties::new(),
+            degraded: Vec::new(),
+            error: None,
+            rescued_from: None,
+            reset_at: None,
+            active_ms: Millis(0),
+        }
+    }
+
+    fn empty(id: SessionId, created_at: Millis, updated_at: Millis, session: Session) -> Self {
+        let mut view = Self::nothing(id, created_at, updated_at);
+        let Some(turn) = &session.turn else { return view };
+        view.turn = turn.id;
+        view.base_tree = turn.base.as_ref().map(|base| base.tree);
+        view.base_commit = turn.base.as_ref().and_then(|base| base.commit.clone());
+        view.tree = turn.sealed.map(|sealed| sealed.tree).or(turn.head);
+        if let PatchState::Made { digest, bytes, .. } = turn.patch {
+            view.patch = Some(PatchView { file: PATCH_FILE, digest, bytes });
+        }
+        let budget = &turn.budget;
+        view.usage = Usage {
+            input: budget.input.total(),
+            output: budget.output.total(),
+            cached: budget.cached.total(),
+            reasoning: budget.reasoning.total(),
+        };
+        view.model_calls = budget.model_calls;
+        view.steps = turn.step;
+        view.cost = budget.cost.total();
+        view.tier = turn.last_cell.as_ref().map(|cell| cell.tier);
+        view.observed = turn.last_cell.as_ref().map(|cell| cell.observed.clone()).unwrap_or_default();
+        if let Some(ending) = turn.ending {
+            view.outcome = Some((ending.outcome, ending.reason));
+            view.strength = ending.strength;
+            view.rescued_from = ending.rescued_from;
+            view.reset_at = ending.reset_at;
+        } else if turn.drain {
+            view.outcome = Some((Outcome::Parked, Reason::Drained));
+        }
+        if let Some(approved) = turn.approved_at {
+            view.active_ms = updated_at.saturating_sub(approved).saturating_sub(turn.idle);
+        }
+        for (key, slot) in &mut view.gates {
+            let gate = turn.gate(*key, &session.contract);
+            *slot = GateView { status: gate.status, reason: gate.reason, detail: None };
+        }
+        view.session = Some(session);
+        view
+    }
+
+    async fn fill(&mut self, events: &[(u64, Event)], texts: &Texts<'_>) -> Result<(), EngineError> {
+        let completed: BTreeMap<EffectId, u64> = events
+            .iter()
+            .filter(|(_, event)| matches!(event, Event::EffectCompleted { .. }))
+            .filter_map(|(seq, event)| Some((event.effect()?, *seq)))
+            .collect();
+        let gates =
+            self.session.as_ref().and_then(|s| s.turn.as_ref()).map(|t| t.gates.clone()).unwrap_or_default();
+        for (key, gate) in gates {
+            let Some(seq) = gate.by.and_then(|by| completed.get(&by)) else { continue };
+            let payload = if key == GateKey::Scope { "scope" } else { "detail" };
+            // A gate that an effect passed needs no words of a gate that the same effect failed.
+            let told = !(key == GateKey::Change || key == GateKey::Seal && gate.status == GateStatus::Passed);
+            if told && let Some(view) = self.gates.get_mut(&key) {
+                view.detail = texts.text(*seq, payload).await?;
+            }
+        }
+        let mut setup_detail = None;
+        for (seq, event) in events {
+            match event {
+                Event::EffectCompleted { result: EffectResult::ModelCall { .. }, .. } => {
+                    let summary = texts.text(*seq, "summary").await?.filter(|s| !s.trim().is_empty());
+                    let said = match summary {
+                        Some(summary) => Some(summary),
+                        None => texts.text(*seq, "text").await?,
+                    };
+                    self.answer = said.or(self.answer.take());
+                }
+                Event::EffectCompleted { result: EffectResult::Patch { .. }, .. } => {
+                    self.degraded.extend(texts.text(*seq, "degraded").await?);
+                }
+                Event::EffectCompleted {
+                    result:
+                        EffectResult::Setup { .. } | EffectResult::Probe { .. } | EffectResult::BaseRun { .. },
+                    ..
+                } => setup_detail = texts.text(*seq, "detail").await?.or(setup_detail),
+                Event::EffectFailed { effect, failure } => {
+                    let message = texts.text(*seq, "message").await?.unwrap_or_default();
+                    let patch = self.session.as_ref().and_then(|s| s.turn.as_ref()).map(|t| t.patch);
+                    if matches!(patch, Some(PatchState::Failed { by }) if by == *effect) {
+                        self.degraded.push(format!("the patch could not be made: {message}"));
+                    } else {
+                        self.error = Some(ErrorView { kind: failure.reason, message });
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.settle_error(setup_detail);
+        Ok(())
+    }
+
+    /// An error is shown only where it is what ended the turn.
+    fn settle_error(&mut self, setup_detail: Option<String>) {
+        let Some((outcome, reason)) = self.outcome else {
+            self.error = None;
+            return;
+        };
+        if self.error.as_ref().is_some_and(|error| error.kind != reason) {
+            self.error = None;
+        }
+        if self.error.is_none() && outcome == Outcome::SetupError {
+            let message = setup_detail.unwrap_or_default();
+            self.error = Some(ErrorView { kind: reason, message });
+        }
+    }
 }

@@ -83,7 +83,9 @@ pub enum Source {
         rev: String,
         include_dirty: bool,
     },
-    Directory { path: String },
+    Directory {
+        path: String,
+    },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

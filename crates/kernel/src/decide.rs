@@ -25,8 +25,13 @@ pub enum Authority {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    Open { contract: Digest },
-    Queue { input: Digest, bytes: u64 },
+    Open {
+        contract: Digest,
+    },
+    Queue {
+        input: Digest,
+        bytes: u64,
+    },
     Approve,
     Intend(Vec<Intent>),
     Receipts(Vec<Receipt>),
@@ -99,7 +104,8 @@ pub fn decide(
     command: &Command,
     now: Millis,
 ) -> Result<Vec<Event>, Refusal> {
-    let acts = matches!(command, Command::Intend(_) | Command::Receipts(_) | Command::Tick | Command::Recover);
+    let acts =
+        matches!(command, Command::Intend(_) | Command::Receipts(_) | Command::Tick | Command::Recover);
     if acts && authority != Authority::Driver {
         return Err(Refusal::NotTheDriver);
     }
@@ -319,7 +325,8 @@ const fn fits(kind: EffectKind, result: &EffectResult) -> bool {
 fn recover(next: &mut Draft) {
     let Some(turn) = &next.session.turn else { return };
     let untouched = turn.drain || (turn.outstanding.is_empty() && turn.tries.is_empty());
-    let under_way: Vec<(EffectId, Class)> = turn.outstanding.iter().map(|(id, o)| (*id, o.permit.class)).collect();
+    let under_way: Vec<(EffectId, Class)> =
+        turn.outstanding.iter().map(|(id, o)| (*id, o.permit.class)).collect();
     for (effect, class) in under_way {
         next.push(if class == Class::Forfeit {
             Event::EffectForfeited { effect }
@@ -343,10 +350,13 @@ pub(crate) fn follow(session: &Session, now: Millis) -> Option<Event> {
     }
     // Looked at before everything else: a cancel wins over a pass.
     if let Some(how) = turn.cancel {
-        return Some(end(turn, match how {
-            CancelHow::Signal => Reason::Signal,
-            CancelHow::Request => Reason::Request,
-        }));
+        return Some(end(
+            turn,
+            match how {
+                CancelHow::Signal => Reason::Signal,
+                CancelHow::Request => Reason::Request,
+            },
+        ));
     }
     if turn.lost {
         return Some(end(turn, Reason::EffectUnknown));

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use countersign_types::{CheckIndex, Digest, GateStatus, Millis, Money, Reason, Strength, Tier, TierProperties};
+use countersign_types::{
+    CheckIndex, Digest, GateStatus, Millis, Money, Reason, Strength, Tier, TierProperties,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::Usage;
@@ -248,7 +250,9 @@ pub enum RedCause {
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum BaseVerdict {
     /// As the check's `expect` wants it.
-    Red { cause: RedCause },
+    Red {
+        cause: RedCause,
+    },
     Green,
     /// `fix` was asked for and the base is green.
     AlreadyGreen,

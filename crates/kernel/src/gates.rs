@@ -108,7 +108,12 @@ fn ask(turn: &Turn, contract: &Contract, path: EndPath, key: GateKey) -> Option<
                 return None;
             }
             if let Some(run) = turn.rooms.iter().find(|run| run.status != GateStatus::Passed) {
-                return decide(Gate { status: run.status, reason: run.reason, strength: None, by: Some(run.by) });
+                return decide(Gate {
+                    status: run.status,
+                    reason: run.reason,
+                    strength: None,
+                    by: Some(run.by),
+                });
             }
             if let Some(check) = turn.next_room(contract) {
                 return Some(GatePlanStep::Room(check));
@@ -160,7 +165,13 @@ fn conclude(turn: &Turn, contract: &Contract, path: EndPath, stop: Option<(GateK
     GatePlanStep::End(ending(turn, contract, path, stop, changed))
 }
 
-fn ending(turn: &Turn, contract: &Contract, path: EndPath, stop: Option<(GateKey, Gate)>, changed: bool) -> Ending {
+fn ending(
+    turn: &Turn,
+    contract: &Contract,
+    path: EndPath,
+    stop: Option<(GateKey, Gate)>,
+    changed: bool,
+) -> Ending {
     let end = |reason: Reason| Ending {
         outcome: reason.outcome(),
         reason,
@@ -178,15 +189,15 @@ fn ending(turn: &Turn, contract: &Contract, path: EndPath, stop: Option<(GateKey
     match (path, named) {
         (EndPath::Cap { reason }, Some(named)) => match named.reason {
             // What the agent did to the rules outweighs how far it came.
-            Reason::ProtectedFiles | Reason::PlantedRunnerConfig | Reason::ProfileChanged | Reason::Paths => named,
+            Reason::ProtectedFiles | Reason::PlantedRunnerConfig | Reason::ProfileChanged | Reason::Paths => {
+                named
+            }
             _ => end(reason),
         },
         (EndPath::Cap { reason }, None) => match check {
-            Some(gate) if changed => Ending {
-                strength: gate.strength,
-                rescued_from: Some(reason),
-                ..end(Reason::ChecksPassed)
-            },
+            Some(gate) if changed => {
+                Ending { strength: gate.strength, rescued_from: Some(reason), ..end(Reason::ChecksPassed) }
+            }
             _ => end(reason),
         },
         (_, Some(named)) => named,

@@ -22,10 +22,13 @@ pub use apply::apply;
 pub use budget::{Budget, Reservation, Usage};
 pub use decide::{Authority, Command, Intent, Receipt, ReceiptBody, Refusal, decide};
 pub use effect::{
-    BaseVerdict, Capability, Class, EffectFailure, EffectKind, EffectResult, EffectState, JobSummary, ModelStop,
-    PlannedCall, RedCause, ToolName, WorkPermit,
+    BaseVerdict, Capability, Class, EffectFailure, EffectKind, EffectResult, EffectState, JobSummary,
+    ModelStop, PlannedCall, RedCause, ToolName, WorkPermit,
 };
 pub use event::{CancelHow, EndPath, Event, RecoverDecision};
 pub use gates::{Gate, GatePlanStep};
-pub use state::{Ending, Outstanding, Phase, Session, SessionStatus, Turn, TurnStatus};
+pub use state::{
+    Base, BaseRun, Ending, Inspected, OpenCell, Outstanding, PatchState, Phase, RoomRun, Sealed, Session,
+    SessionStatus, Turn, TurnStatus,
+};
 pub use work::{Step, Work, work};

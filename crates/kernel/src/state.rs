@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_types::{
-    CheckIndex, Digest, EffectId, GateKey, GateStatus, Millis, Outcome, Reason, Strength, Tier, TierProperties,
-    TurnId,
+    CheckIndex, Digest, EffectId, GateKey, GateStatus, Millis, Outcome, Reason, Strength, Tier,
+    TierProperties, TurnId,
 };
 
 use crate::budget::{Budget, Reservation};
 use crate::contract::{Contract, Expect};
-use crate::effect::{BaseVerdict, EffectFailure, EffectKind, EffectState, JobSummary, PlannedCall, WorkPermit};
+use crate::effect::{
+    BaseVerdict, EffectFailure, EffectKind, EffectState, JobSummary, PlannedCall, WorkPermit,
+};
 use crate::event::{CancelHow, EndPath};
 use crate::{Capability, Gate};
 
@@ -304,7 +306,11 @@ impl Turn {
     #[must_use]
     pub fn gate(&self, key: GateKey, contract: &Contract) -> Gate {
         self.gates.get(&key).copied().unwrap_or_else(|| Gate {
-            status: if crate::gates::armed(key, contract) { GateStatus::NotReached } else { GateStatus::Absent },
+            status: if crate::gates::armed(key, contract) {
+                GateStatus::NotReached
+            } else {
+                GateStatus::Absent
+            },
             reason: None,
             strength: None,
             by: None,

@@ -113,7 +113,8 @@ fn next_in_step(turn: &Turn) -> Vec<Step> {
         return vec![step_for(turn, EffectKind::ModelCall, None)];
     };
     // Calls run in slot order; only a run of reads stands side by side.
-    let batch = if first.only_reads() { pending.iter().take_while(|(_, tool)| tool.only_reads()).count() } else { 1 };
+    let batch =
+        if first.only_reads() { pending.iter().take_while(|(_, tool)| tool.only_reads()).count() } else { 1 };
     let batch = pending.iter().take(batch);
     batch.map(|(index, tool)| step_for(turn, EffectKind::Tool { tool: *tool }, Some(*index))).collect()
 }

@@ -43,7 +43,11 @@ pub fn parse(name: &str, arguments: &str, offered: &[ToolName]) -> ToolCallSpec 
         None => {
             let known: Vec<&str> = offered.iter().map(|tool| tool.as_str()).collect();
             Parsed::Invalid {
-                why: format!("there is no tool `{}`. The tools are: {}.", one_line(name, 80), known.join(", ")),
+                why: format!(
+                    "there is no tool `{}`. The tools are: {}.",
+                    one_line(name, 80),
+                    known.join(", ")
+                ),
             }
         }
         Some(tool) => arguments_of(*tool, arguments)
@@ -88,7 +92,9 @@ fn summary(parsed: &Parsed) -> String {
         Parsed::File(ToolCall::Search { pattern, path: p, .. }) => {
             format!("{} in {}", one_line(pattern, WIDTH), path(p))
         }
-        Parsed::File(ToolCall::EditFile { path, .. } | ToolCall::WriteFile { path, .. }) => one_line(path, WIDTH),
+        Parsed::File(ToolCall::EditFile { path, .. } | ToolCall::WriteFile { path, .. }) => {
+            one_line(path, WIDTH)
+        }
         Parsed::Run { command, .. } => one_line(command, WIDTH),
         Parsed::Check => String::new(),
         Parsed::Finish { summary } => one_line(summary, WIDTH),
@@ -101,7 +107,8 @@ fn arguments_of(tool: ToolName, text: &str) -> Result<Parsed, String> {
         return Err(format!("the arguments are longer than {MAX_ARGUMENT_BYTES} bytes."));
     }
     let text = if text.trim().is_empty() { "{}" } else { text };
-    let value: Value = serde_json::from_str(text).map_err(|e| format!("the arguments are not JSON ({e})."))?;
+    let value: Value =
+        serde_json::from_str(text).map_err(|e| format!("the arguments are not JSON ({e})."))?;
     let Value::Object(map) = value else {
         return Err("the arguments are not a JSON object.".to_owned());
     };
@@ -220,13 +227,17 @@ mod tests {
         assert!(why("run", r#"{"command":" "}"#).contains("empty"));
         assert!(why("run", r#"{"command":"ls","sandbox":"off"}"#).contains("no argument `sandbox`"));
         assert!(why("read_file", r#"{"path":"a","from":0}"#).contains("whole number from 1"));
-        assert!(why("edit_file", r#"{"path":1,"old":"","new":""}"#).contains("must be a string, not a number"));
+        assert!(
+            why("edit_file", r#"{"path":1,"old":"","new":""}"#).contains("must be a string, not a number")
+        );
         assert!(why("\u{1b}[31m", "{}").contains("\\x1b"));
     }
 
     #[test]
     fn numbers_as_models_write_them_are_understood() {
-        for text in [r#"{"path":"a","from":3}"#, r#"{"path":"a","from":"3"}"#, r#"{"path":"a","from":3.0,"to":null}"#] {
+        for text in
+            [r#"{"path":"a","from":3}"#, r#"{"path":"a","from":"3"}"#, r#"{"path":"a","from":3.0,"to":null}"#]
+        {
             let parsed = parse("read_file", text, ToolName::OFFERED).parsed;
             let expected = ToolCall::ReadFile { path: "a".to_owned(), from: Some(3), to: None };
             assert_eq!(parsed, Parsed::File(expected), "{text}");

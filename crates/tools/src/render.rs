@@ -21,7 +21,8 @@ pub fn one_line(text: &str, width: usize) -> String {
 }
 
 fn hidden(c: char) -> bool {
-    let bidi = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    let bidi =
+        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     c.is_control() || bidi
 }
 

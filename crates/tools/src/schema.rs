@@ -25,9 +25,7 @@ pub fn offered(read_only: bool, has_check: bool) -> Vec<Schema> {
 fn schema(tool: ToolName) -> Schema {
     let text = |what: &str| json!({ "type": "string", "description": what });
     let number = |what: &str| json!({ "type": "integer", "minimum": 1, "description": what });
-    let object = |properties: Value, required: &[&str]| {
-        json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
-    };
+    let object = |properties: Value, required: &[&str]| json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false });
     let (description, parameters) = match tool {
         ToolName::ListFiles => (
             "Lists files and directories, directories first. Paths are relative to the project's root.",
@@ -75,9 +73,10 @@ fn schema(tool: ToolName) -> Schema {
         ),
         ToolName::WriteFile => (
             "Writes a whole file, replacing what was there and making directories as needed.",
-            object(json!({ "path": text("File to write."), "content": text("The whole content.") }), &[
-                "path", "content",
-            ]),
+            object(
+                json!({ "path": text("File to write."), "content": text("The whole content.") }),
+                &["path", "content"],
+            ),
         ),
         ToolName::Run => (
             "Runs a shell command in the project's root and shows its output and exit code. When it ends, whatever it \
@@ -128,15 +127,18 @@ mod tests {
                 format!("{} {{{}}}", s.tool, names.join(", "))
             })
             .collect();
-        assert_eq!(shape, [
-            "list_files {depth?, path?}",
-            "read_file {from?, path, to?}",
-            "search {glob?, path?, pattern}",
-            "edit_file {count?, new, old, path}",
-            "write_file {content, path}",
-            "run {command, timeout_s?}",
-            "check {}",
-            "finish {summary}",
-        ]);
+        assert_eq!(
+            shape,
+            [
+                "list_files {depth?, path?}",
+                "read_file {from?, path, to?}",
+                "search {glob?, path?, pattern}",
+                "edit_file {count?, new, old, path}",
+                "write_file {content, path}",
+                "run {command, timeout_s?}",
+                "check {}",
+                "finish {summary}",
+            ]
+        );
     }
 }

@@ -1,0 +1,272 @@
+//! Opening cells, talking to guests, and moving trees in and out of them.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use countersign_cell::{Cell, CellError, CellSpec, Cells};
+use countersign_gates::CellPaths;
+use countersign_guest::protocol::{Fault, FaultKind, MAX_FDS, Reply, Request, Sealed};
+use countersign_kernel::EffectFailure;
+use countersign_kernel::contract::{Contract, Network};
+use countersign_tree::{Durability, Entry, Manifest, NewSegment, ObjectStore, ScratchRules, StoreError};
+use countersign_types::{
+    CellId, Digest, JobId, JobLimits, JobReceipt, JobSpec, Millis, Mount, MountKind, Reason, RunAs,
+};
+
+use crate::ports::{Ports, Sources};
+use crate::stop::Stop;
+
+/// Where the user's repository and directories are mounted, for the cell's root only.
+pub(crate) const GIT_DIR: &str = "/run/countersign/source/git";
+pub(crate) const WORK_TREE: &str = "/run/countersign/source/tree";
+
+/// Bytes kept of each output stream: enough for a reader and a model, bounded whatever a job prints.
+const OUTPUT_HEAD: u64 = 16 * 1024;
+const OUTPUT_TAIL: u64 = 32 * 1024;
+
+/// Why an effect has no result.
+#[derive(Debug)]
+pub(crate) enum Fail {
+    Interrupted,
+    Failed { failure: EffectFailure, message: String },
+}
+
+impl Fail {
+    pub(crate) fn because(reason: Reason, message: impl Into<String>) -> Self {
+        let failure = EffectFailure { reason, retry_after: None, reset_at: None, billed: false };
+        Self::Failed { failure, message: message.into() }
+    }
+}
+
+impl From<CellError> for Fail {
+    fn from(error: CellError) -> Self {
+        match error {
+            CellError::Unavailable { tier, why, fix, .. } => Self::because(
+                Reason::SandboxUnavailable,
+                format!("the {tier} sandbox is not available: {why}. {fix}"),
+            ),
+            CellError::DiskFull(what) => Self::because(Reason::DiskFull, what),
+            other => Self::because(Reason::CellDied, other.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for Fail {
+    fn from(error: StoreError) -> Self {
+        let reason = if error.is_disk_full() {
+            Reason::DiskFull
+        } else if matches!(
+            error,
+            StoreError::NoTree(_) | StoreError::NoContent(_) | StoreError::Damaged { .. }
+        ) {
+            Reason::CheckpointLost
+        } else {
+            Reason::Store
+        };
+        Self::because(reason, error.to_string())
+    }
+}
+
+pub(crate) fn fault(fault: Fault) -> Fail {
+    let reason = match fault.kind {
+        FaultKind::Repository => Reason::Repository,
+        FaultKind::DiskFull => Reason::DiskFull,
+        FaultKind::PatchMismatch | FaultKind::BadRequest | FaultKind::Io => Reason::CellDied,
+    };
+    Fail::because(reason, fault.message)
+}
+
+pub(crate) fn unexpected(what: &str) -> Fail {
+    Fail::because(Reason::CellDied, format!("the guest gave another kind of answer to {what}"))
+}
+
+/// Opens a cell of a tier below the session's directory.
+pub(crate) async fn open(
+    ports: &Ports,
+    cells: &Arc<dyn Cells>,
+    contract: &Contract,
+    mounts: Vec<Mount>,
+    state_dir: Option<PathBuf>,
+) -> Result<Arc<dyn Cell>, Fail> {
+    let name = format!("c{}", hex(&ports.ids.bytes()[..6]));
+    let id = CellId::new(name.clone()).map_err(|e| Fail::because(Reason::CellDied, e.to_string()))?;
+    let spec = CellSpec {
+        id,
+        state_dir: state_dir.unwrap_or_else(|| ports.home.session.join("cells").join(&name)),
+        mounts,
+        host_network: contract.network == Network::Host && cells.tier() == contract.sandbox,
+    };
+    Ok(cells.open(spec).await?)
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The cells that judge and read: native or stronger. Without a check the working tier may serve.
+pub(crate) fn judging(ports: &Ports) -> &Arc<dyn Cells> {
+    ports.cells.rooms.as_ref().unwrap_or(&ports.cells.working)
+}
+
+/// One request to a guest.
+pub(crate) async fn ask(cell: &dyn Cell, request: &Request, fds: Vec<OwnedFd>) -> Result<Reply, Fail> {
+    let bytes = serde_json::to_vec(request).map_err(|e| Fail::because(Reason::CellDied, e.to_string()))?;
+    let reply = cell.guest(bytes, fds).await?;
+    let reply: Reply = serde_json::from_slice(&reply)
+        .map_err(|e| Fail::because(Reason::CellDied, format!("the guest's answer cannot be read: {e}")))?;
+    match reply {
+        Reply::Error(error) => Err(fault(error)),
+        reply => Ok(reply),
+    }
+}
+
+/// A duplicate of a segment's descriptor for the guest.
+pub(crate) fn lend(segment: &NewSegment) -> Result<OwnedFd, Fail> {
+    let file =
+        segment.file.try_clone().map_err(|e| Fail::because(Reason::Store, format!("a segment: {e}")))?;
+    Ok(OwnedFd::from(file))
+}
+
+/// Mounts of the contract's layers.
+pub(crate) fn layer_mounts(contract: &Contract) -> Vec<Mount> {
+    contract
+        .environment
+        .layers
+        .iter()
+        .map(|layer| Mount {
+            kind: MountKind::ReadOnly,
+            source: PathBuf::from(&layer.source),
+            target: PathBuf::from(&layer.target),
+        })
+        .collect()
+}
+
+/// Mounts through which a cell's root reads the base.
+pub(crate) fn source_mounts(ports: &Ports) -> Vec<Mount> {
+    let mount = |source: &PathBuf, target: &str| Mount {
+        kind: MountKind::RootOnly,
+        source: source.clone(),
+        target: PathBuf::from(target),
+    };
+    match &ports.sources {
+        Sources::Git { git_dir, work_tree } => {
+            let mut mounts = vec![mount(git_dir, GIT_DIR)];
+            mounts.extend(work_tree.iter().map(|tree| mount(tree, WORK_TREE)));
+            mounts
+        }
+        Sources::Directory(path) => vec![mount(path, WORK_TREE)],
+    }
+}
+
+/// Paths as jobs of a cell see them.
+pub(crate) fn paths(cell: &dyn Cell) -> CellPaths {
+    CellPaths {
+        workspace: cell.workspace().to_string_lossy().into_owned(),
+        home: cell.home().to_string_lossy().into_owned(),
+    }
+}
+
+/// Fills an empty workspace with a tree.
+pub(crate) async fn materialise(cell: &dyn Cell, objects: &ObjectStore, tree: &Manifest) -> Result<(), Fail> {
+    let digests: Vec<Digest> = tree.entries().iter().map(|e| e.digest).collect();
+    let batches = objects.locate(&digests, MAX_FDS)?;
+    let mut clear = true;
+    if batches.is_empty() {
+        let request = Request::Materialise { entries: Vec::new(), located: Vec::new(), clear };
+        ask(cell, &request, Vec::new()).await?;
+    }
+    for batch in batches {
+        let held: std::collections::HashSet<Digest> = batch.located.iter().map(|l| l.digest).collect();
+        let entries: Vec<Entry> =
+            tree.entries().iter().filter(|e| held.contains(&e.digest)).cloned().collect();
+        let fds = batch.files.into_iter().map(OwnedFd::from).collect();
+        let request = Request::Materialise { entries, located: batch.located, clear };
+        ask(cell, &request, fds).await?;
+        clear = false;
+    }
+    Ok(())
+}
+
+/// Walks a cell's workspace and takes its contents into the store. `before` is what the guest knows last.
+pub(crate) async fn seal(
+    cell: &dyn Cell,
+    objects: &ObjectStore,
+    before: &Manifest,
+    scratch: &ScratchRules,
+    verdict: bool,
+) -> Result<(Sealed, Manifest), Fail> {
+    let segment = objects.new_segment()?;
+    let fd = lend(&segment)?;
+    let request = Request::Seal { verdict, live: false, scratch: scratch.clone() };
+    let Reply::Sealed(sealed) = ask(cell, &request, vec![fd]).await? else {
+        return Err(unexpected("a seal"));
+    };
+    objects.adopt(segment, &sealed.located, Durability::Sync)?;
+    if sealed.delta.is_empty() {
+        return Ok((sealed, before.clone()));
+    }
+    let manifest = before.with(&sealed.delta);
+    // The digest that is judged and delivered is the host's own.
+    if manifest.digest() != sealed.tree {
+        return Err(Fail::because(
+            Reason::CellDied,
+            "the guest's digest of the tree is not the digest of its entries",
+        ));
+    }
+    objects.put_manifest(&manifest, Durability::Sync)?;
+    Ok((sealed, manifest))
+}
+
+/// A job's limits from its wall time.
+pub(crate) const fn limits(wall: Millis) -> JobLimits {
+    JobLimits {
+        wall,
+        output_head: OUTPUT_HEAD,
+        output_tail: OUTPUT_TAIL,
+        output_total: None,
+        memory: None,
+        processes: None,
+    }
+}
+
+/// Runs a job to its receipt; on a stop its processes are dead before this returns.
+pub(crate) async fn run_job(cell: &dyn Cell, job: JobSpec, stop: &Stop) -> Result<JobReceipt, Fail> {
+    if stop.is_set() {
+        return Err(Fail::Interrupted);
+    }
+    let id = job.job.clone();
+    let mut running = cell.run(job);
+    match stop.or(&mut running).await {
+        Some(receipt) => Ok(receipt?),
+        None => {
+            cell.cancel(&id);
+            // Bounded by the cell: a canceled job is killed, and a cell that cannot do that dies.
+            let _ = running.await;
+            Err(Fail::Interrupted)
+        }
+    }
+}
+
+/// A job that runs as the cell's user.
+pub(crate) fn job(
+    ports: &Ports,
+    argv: Vec<String>,
+    cwd: String,
+    env: std::collections::BTreeMap<String, String>,
+    wall: Millis,
+) -> Result<JobSpec, Fail> {
+    let name = format!("j{}", hex(&ports.ids.bytes()[..6]));
+    let job = JobId::new(name).map_err(|e| Fail::because(Reason::CellDied, e.to_string()))?;
+    Ok(JobSpec { job, argv, cwd, env, run_as: RunAs::User, limits: limits(wall) })
+}
+
+/// What is kept of a stream, with the gap said.
+pub(crate) fn kept(captured: &countersign_types::Captured) -> Vec<u8> {
+    let mut out = captured.head.clone();
+    if captured.omitted > 0 {
+        out.extend_from_slice(format!("\n[… {} bytes left out …]\n", captured.omitted).as_bytes());
+    }
+    out.extend_from_slice(&captured.tail);
+    out
+}

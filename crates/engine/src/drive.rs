@@ -1,0 +1,174 @@
+//! The story of a turn, read top to bottom in the order in which it happens. This is the only loop.
+
+use countersign_kernel::{Command, Ending, Receipt, Refusal, Step, Work, work};
+use countersign_types::{EffectId, Millis, PrincipalId, Reason, SessionId};
+use futures::future::{Either, select};
+
+use crate::error::EngineError;
+use crate::journal::{CommitError, Journal, Payloads};
+use crate::perform::{Done, Workshop};
+use crate::ports::{Interrupt, Ports};
+use crate::stop::stop;
+
+/// How driving ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Over(Ending),
+    /// The turn is not over; `resume` goes on.
+    Parked(Reason),
+    /// There is nothing to drive: no turn, or one that nobody approved.
+    Idle,
+}
+
+/// Drives a session's turn until it is over or must wait.
+pub async fn drive(ports: &Ports, id: &SessionId, holder: &str) -> Result<Ended, EngineError> {
+    let (mut journal, events) = Journal::open(ports, id, holder).await?;
+    let mut shop = Workshop::new(ports, &journal, &events).await?;
+    recover(ports, &mut journal).await?;
+    let result = run(ports, &mut journal, &mut shop).await;
+    // However it ended, no cell outlives its controller.
+    shop.close().await;
+    result
+}
+
+/// Takes a parked turn up again.
+pub async fn resume(ports: &Ports, id: &SessionId, holder: &str) -> Result<Ended, EngineError> {
+    {
+        let (mut journal, _) = Journal::open(ports, id, holder).await?;
+        match journal.commit(ports, Some(&person()?), &Command::Resume, Payloads::default()).await {
+            Ok(_) => {}
+            Err(CommitError::Refused(Refusal::Ended | Refusal::NotNow(_) | Refusal::NoTurn)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    drive(ports, id, holder).await
+}
+
+async fn run(ports: &Ports, journal: &mut Journal, shop: &mut Workshop<'_>) -> Result<Ended, EngineError> {
+    loop {
+        match work(&journal.session, ports.clock.now()) {
+            Work::Done(ending) => return Ok(Ended::Over(ending)),
+            Work::Idle => return Ok(Ended::Idle),
+            Work::Park => return Ok(Ended::Parked(Reason::Drained)),
+            Work::Tick => {
+                commit(ports, journal, shop, &Command::Tick, Payloads::default()).await?;
+            }
+            Work::Wait { until } => rest(ports, journal, until).await?,
+            Work::Intend(steps) => intend(ports, journal, shop, &steps).await?,
+            Work::Perform { effects, deadline } => perform(ports, journal, shop, effects, deadline).await?,
+        }
+    }
+}
+
+/// The first commit of every driver: what was under way when the last one stopped?
+async fn recover(ports: &Ports, journal: &mut Journal) -> Result<(), EngineError> {
+    match journal.commit(ports, None, &Command::Recover, Payloads::default()).await {
+        Ok(_) | Err(CommitError::Refused(_)) => Ok(()),
+        Err(CommitError::Engine(error)) => Err(error),
+    }
+}
+
+async fn commit(
+    ports: &Ports,
+    journal: &mut Journal,
+    shop: &mut Workshop<'_>,
+    command: &Command,
+    payloads: Payloads,
+) -> Result<(), EngineError> {
+    let feedback = payloads.feedback.clone();
+    match journal.commit(ports, None, command, payloads).await {
+        Ok(committed) => {
+            for (_, event) in &committed {
+                shop.learn(event, feedback.as_deref());
+            }
+            Ok(())
+        }
+        // Somebody outside was faster (a cancel, for example): look again at what there is to do.
+        Err(CommitError::Refused(Refusal::NothingDue | Refusal::Ended | Refusal::NotNow(_))) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes the requests ready, then records that they will be made.
+async fn intend(
+    ports: &Ports,
+    journal: &mut Journal,
+    shop: &mut Workshop<'_>,
+    steps: &[Step],
+) -> Result<(), EngineError> {
+    if steps.is_empty() {
+        return Err(EngineError::Bug("the plan wants nothing and nothing is due".to_owned()));
+    }
+    let intents = shop.prepare(journal, steps)?;
+    commit(ports, journal, shop, &Command::Intend(intents), Payloads::default()).await
+}
+
+/// Carries effects out and records what came of them, in slot order and in one commit.
+async fn perform(
+    ports: &Ports,
+    journal: &mut Journal,
+    shop: &mut Workshop<'_>,
+    effects: Vec<EffectId>,
+    deadline: Option<Millis>,
+) -> Result<(), EngineError> {
+    let (mut stopper, stop) = stop();
+    let snapshot = journal.session.clone();
+    let done = {
+        let mut acting = std::pin::pin!(shop.perform(&snapshot, &effects, &stop));
+        let now = ports.clock.now();
+        let mut late = match deadline {
+            Some(at) => ports.clock.sleep(at.saturating_sub(now)),
+            None => Box::pin(std::future::pending()),
+        };
+        loop {
+            let mut interrupt = ports.interrupts.next();
+            match select(&mut acting, select(&mut interrupt, &mut late)).await {
+                Either::Left((done, _)) => break done,
+                Either::Right((Either::Left((interrupt, _)), _)) => {
+                    // Durable before anything is stopped: a process that dies now is still canceled.
+                    external(ports, journal, interrupt).await?;
+                    stopper.stop();
+                }
+                Either::Right((Either::Right(((), _)), _)) => {
+                    stopper.stop();
+                    late = Box::pin(std::future::pending());
+                }
+            }
+        }
+    };
+    let mut payloads = Payloads { feedback: done.feedback, ..Payloads::default() };
+    let mut receipts = Vec::with_capacity(done.receipts.len());
+    for Done { effect, body, named } in done.receipts {
+        payloads.add(effect, named);
+        receipts.push(Receipt { effect, body });
+    }
+    if receipts.is_empty() {
+        return Err(EngineError::Bug("an effect gave no receipt".to_owned()));
+    }
+    commit(ports, journal, shop, &Command::Receipts(receipts), payloads).await
+}
+
+async fn rest(ports: &Ports, journal: &mut Journal, until: Millis) -> Result<(), EngineError> {
+    let wait = until.saturating_sub(ports.clock.now());
+    let interrupt = ports.interrupts.next();
+    match select(interrupt, ports.clock.sleep(wait)).await {
+        Either::Left((interrupt, _)) => external(ports, journal, interrupt).await,
+        Either::Right(((), _)) => Ok(()),
+    }
+}
+
+/// Records what a person or the system asked for, in their name.
+async fn external(ports: &Ports, journal: &mut Journal, interrupt: Interrupt) -> Result<(), EngineError> {
+    let command = match interrupt {
+        Interrupt::Cancel(how) => Command::Cancel(how),
+        Interrupt::Drain => Command::Drain,
+    };
+    match journal.commit(ports, Some(&person()?), &command, Payloads::default()).await {
+        Ok(_) | Err(CommitError::Refused(_)) => Ok(()),
+        Err(CommitError::Engine(error)) => Err(error),
+    }
+}
+
+fn person() -> Result<PrincipalId, EngineError> {
+    PrincipalId::new("cli").map_err(|e| EngineError::Bug(e.to_string()))
+}

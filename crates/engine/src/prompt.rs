@@ -1,0 +1,77 @@
+//! What the model is told at the start. Both texts are functions of recorded values alone, so that a resumed process
+//! sends the same bytes.
+
+use countersign_kernel::contract::Contract;
+use countersign_tree::Manifest;
+
+/// Entries of the root that the opening names.
+const MAX_LISTED: usize = 60;
+
+/// The system text. It never changes within a session.
+pub(crate) fn system(contract: &Contract) -> String {
+    if read_only(contract) {
+        return "You answer a question about a software project. You can list, read and search its files; you cannot \
+                change them or run anything. Look before you answer, name the files that the answer rests on, and say \
+                plainly what you could not find. Reply with text alone when you have the answer."
+            .to_owned();
+    }
+    let mut text = String::from(
+        "You are a software engineer working in a project. Use the tools to look at the files, change them and run \
+         commands. Commands run in a sandbox; nothing that they start outlives them.\n\
+         Read before you edit. Keep the change as small as the task allows and in the project's own style. Run the \
+         project's tests while you work.\n",
+    );
+    if contract.checks.is_empty() {
+        text.push_str("Call `finish` with a short summary when the task is done.");
+    } else {
+        text.push_str(
+            "When the task is done, call `finish`. Your word that it works is not what counts: the files as they are \
+             then are copied into a clean room and judged by the project's check. If you cannot solve the task, say so \
+             in `finish`.",
+        );
+    }
+    text
+}
+
+/// The first message: the task, then where it happens.
+pub(crate) fn opening(contract: &Contract, task: &str, base: &Manifest, allowed: Option<&str>) -> String {
+    let mut text = task.trim_end().to_owned();
+    text.push_str("\n\n---\nThe project's root is /workspace and every command starts there. It holds:\n");
+    let mut names: Vec<String> = Vec::new();
+    for entry in base.entries() {
+        let bytes = entry.path.as_bytes();
+        let shown = entry.path.to_string();
+        let name = match bytes.iter().position(|b| *b == b'/') {
+            Some(_) => format!("{}/", shown.split('/').next().unwrap_or_default()),
+            None => shown,
+        };
+        if names.last() != Some(&name) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    names.dedup();
+    let more = names.len().saturating_sub(MAX_LISTED);
+    names.truncate(MAX_LISTED);
+    text.push_str(&names.join("\n"));
+    if more > 0 {
+        text.push_str(&format!("\n… and {more} more"));
+    }
+    text.push('\n');
+    for check in &contract.checks {
+        text.push_str(&format!("The check is: {}\n", check.argv.join(" ")));
+    }
+    if !contract.scope.is_empty() {
+        text.push_str(&format!("Only these paths may be changed: {}\n", contract.scope.join(", ")));
+    }
+    if let Some(allowed) = allowed {
+        text.push_str(allowed);
+        text.push('\n');
+    }
+    text
+}
+
+/// A question may look and ask, nothing else.
+pub(crate) fn read_only(contract: &Contract) -> bool {
+    contract.preset.name.starts_with("question")
+}

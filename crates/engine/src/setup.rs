@@ -1,0 +1,441 @@
+//! Before the agent: the base, the operator's setup, the probe, and what each check shows on the base. And the room in
+//! which a check judges a tree, which is the same room before and after.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use countersign_cell::Cell;
+use countersign_gates::{BaseVerdict as GateBase, CheckDecision, CheckPlan, RedCause as GateCause, RoomJob};
+use countersign_guest::protocol::{Reply, Request};
+use countersign_kernel::contract::{CheckTerms, Source};
+use countersign_kernel::{BaseVerdict, EffectResult, JobSummary, RedCause, Turn};
+use countersign_tree::{Durability, Manifest};
+use countersign_types::{
+    CheckIndex, Digest, JobEnd, JobReceipt, Millis, Mount, MountKind, Reason, TierProperties, canonical_json,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::cells::{self, Fail};
+use crate::perform::{Named, Workshop, drift, summary_of};
+use crate::ports::Sources;
+use crate::stop::Stop;
+
+type Outcome = Result<(EffectResult, Named), Fail>;
+
+/// A setup may take as long as a check, and at least this.
+const SETUP_WALL: Millis = Millis::from_secs(600);
+
+/// A base run that was seen before on the same tree in the same environment.
+#[derive(Serialize, Deserialize)]
+struct CachedBase {
+    verdict: BaseVerdict,
+    job: JobSummary,
+    drift: Option<Digest>,
+    detail: String,
+}
+
+/// What a setup made, so that another run need not make it again.
+#[derive(Serialize, Deserialize)]
+struct CachedSetup {
+    environment: Digest,
+    /// Directory below `layers/`.
+    dir: String,
+    /// Absolute paths of the cell.
+    paths: Vec<String>,
+}
+
+impl Workshop<'_> {
+    pub(crate) async fn import(&mut self) -> Outcome {
+        let ports = self.ports;
+        let request = match (&self.contract.source, &ports.sources) {
+            (Source::Git { rev, include_dirty: false, .. }, Sources::Git { .. }) => Request::ImportGit {
+                git_dir: cells::GIT_DIR.to_owned(),
+                rev: rev.clone(),
+                write_workspace: false,
+            },
+            (Source::Git { rev, include_dirty: true, .. }, Sources::Git { .. }) => Request::ImportDirty {
+                git_dir: cells::GIT_DIR.to_owned(),
+                work_tree: cells::WORK_TREE.to_owned(),
+                rev: rev.clone(),
+                write_workspace: false,
+            },
+            (Source::Directory { .. }, Sources::Directory(_)) => {
+                Request::ImportDir { source: cells::WORK_TREE.to_owned(), write_workspace: false }
+            }
+            _ => {
+                return Err(Fail::because(
+                    Reason::Config,
+                    "the contract's source is not the one that was opened",
+                ));
+            }
+        };
+        let mounts = cells::source_mounts(ports);
+        let cell = cells::open(ports, cells::judging(ports), &self.contract, mounts, None).await?;
+        let segment = ports.objects.new_segment()?;
+        let fd = cells::lend(&segment)?;
+        let reply = cells::ask(cell.as_ref(), &request, vec![fd]).await;
+        cell.end(true).await?;
+        let Reply::Imported(imported) = reply? else { return Err(cells::unexpected("an import")) };
+        ports.objects.adopt(segment, &imported.located, Durability::Sync)?;
+        let tree = Manifest::new(imported.entries);
+        let digest = ports.objects.put_manifest(&tree, Durability::Sync)?;
+        let entries = tree.entries().len() as u64;
+        self.keep(digest, tree);
+        self.learn_base(digest)?;
+        let mut named = Vec::new();
+        if !imported.skipped.is_empty() {
+            named.push((
+                "detail",
+                format!("left out of the base: {}", imported.skipped.join("; ")).into_bytes(),
+            ));
+        }
+        if !imported.dirty.is_empty() {
+            let paths: Vec<String> = imported.dirty.iter().map(ToString::to_string).collect();
+            named.push(("dirty", paths.join("\n").into_bytes()));
+        }
+        let result = EffectResult::Import {
+            tree: digest,
+            commit: imported.commit,
+            entries,
+            dirty: imported.dirty.len() as u64,
+        };
+        Ok((result, named))
+    }
+
+    /// The operator's setup, in a cell of its own, on the base. What it adds becomes read-only layers.
+    pub(crate) async fn setup(&mut self, turn: &Turn, stop: &Stop) -> Outcome {
+        let Some(argv) = self.contract.environment.setup.clone() else {
+            return Err(Fail::because(Reason::Config, "the contract has no setup"));
+        };
+        let base = base_tree(turn)?;
+        let key = self.cache_key("setup", base, None)?;
+        if let Some(cached) = self.cached::<CachedSetup>(&key).await
+            && self.mount_setup(&cached).await
+        {
+            let job = JobSummary::Exited { code: 0 };
+            return Ok((EffectResult::Setup { environment: cached.environment, job }, Vec::new()));
+        }
+        let dir = format!("l{}", cells::hex(&self.ports.ids.bytes()[..8]));
+        let state_dir = self.ports.home.layers.join(&dir);
+        let mounts = cells::layer_mounts(&self.contract);
+        let cells = cells::judging(self.ports);
+        let cell = cells::open(self.ports, cells, &self.contract, mounts, Some(state_dir)).await?;
+        let result = self.run_setup(cell.as_ref(), base, argv, stop).await;
+        let kept = matches!(&result, Ok((_, receipt)) if receipt.end == JobEnd::Exited { code: 0 });
+        cell.end(!kept).await?;
+        let (cached, receipt) = result?;
+        let cached = CachedSetup { dir, ..cached };
+        let named = vec![("stdout", cells::kept(&receipt.stdout)), ("stderr", cells::kept(&receipt.stderr))];
+        if kept {
+            if !self.mount_setup(&cached).await {
+                return Err(Fail::because(Reason::Environment, "what the setup made cannot be found again"));
+            }
+            self.remember(&key, &cached).await;
+        }
+        let job = summary_of(&receipt.end);
+        Ok((
+            EffectResult::Setup { environment: cached.environment, job },
+            self.with_setup_detail(named, &receipt),
+        ))
+    }
+
+    fn with_setup_detail(&self, mut named: Named, receipt: &JobReceipt) -> Named {
+        if receipt.end != (JobEnd::Exited { code: 0 }) {
+            let text = format!("the setup command failed: {}", countersign_tools::job_result(receipt));
+            named.push(("detail", self.ports.redactor.redact_str(&text).into_owned().into_bytes()));
+        }
+        named
+    }
+
+    async fn run_setup(
+        &mut self,
+        cell: &dyn Cell,
+        base: Digest,
+        argv: Vec<String>,
+        stop: &Stop,
+    ) -> Result<(CachedSetup, JobReceipt), Fail> {
+        let tree = self.tree(base)?;
+        cells::materialise(cell, &self.ports.objects, &tree).await?;
+        let paths = cells::paths(cell);
+        let env = countersign_gates::job_env(&self.contract.environment, &paths);
+        let job = cells::job(self.ports, argv, paths.workspace, env, SETUP_WALL)?;
+        let receipt = cells::run_job(cell, job, stop).await?;
+        let receipt = self.redacted(receipt);
+        let scratch = self.scratch()?.as_ref().clone();
+        let Reply::Paths { paths } =
+            cells::ask(cell, &Request::ListSetupPaths { scratch }, Vec::new()).await?
+        else {
+            return Err(cells::unexpected("a list of paths"));
+        };
+        let request = Request::HashPaths { paths: paths.clone() };
+        let Reply::Hashed { digest, .. } = cells::ask(cell, &request, Vec::new()).await? else {
+            return Err(cells::unexpected("a digest of paths"));
+        };
+        Ok((CachedSetup { environment: digest, dir: String::new(), paths }, receipt))
+    }
+
+    /// Mounts what a setup made at the same paths. False when it is not there any more.
+    async fn mount_setup(&mut self, cached: &CachedSetup) -> bool {
+        let root = self.ports.home.layers.join(&cached.dir);
+        let mut mounts = Vec::new();
+        for path in &cached.paths {
+            let source = if let Some(rest) = path.strip_prefix("/workspace/") {
+                root.join("workspace").join(rest)
+            } else if let Some(rest) = path.strip_prefix("/home/agent/") {
+                root.join("home").join(rest)
+            } else {
+                return false;
+            };
+            mounts.push(Mount { kind: MountKind::ReadOnly, source, target: PathBuf::from(path) });
+        }
+        self.layers = cells::layer_mounts(&self.contract);
+        self.layers.extend(mounts);
+        true
+    }
+
+    /// After a resume: the layers of the setup that this turn's journal names.
+    pub(crate) async fn restore_setup(&mut self, turn: Option<&Turn>) -> Result<(), Fail> {
+        let Some(turn) = turn else { return Ok(()) };
+        let key = self.cache_key("setup", base_tree(turn)?, None)?;
+        let cached = self.cached::<CachedSetup>(&key).await;
+        match cached {
+            Some(cached)
+                if turn.environment == Some(cached.environment) && self.mount_setup(&cached).await =>
+            {
+                Ok(())
+            }
+            _ => Err(Fail::because(Reason::CheckpointLost, "the environment that the setup made is gone")),
+        }
+    }
+
+    pub(crate) async fn probe(&mut self, turn: &Turn, stop: &Stop) -> Outcome {
+        let wall = self.contract.checks.first().map_or(SETUP_WALL, |check| check.timeout);
+        let Some(plan) = CheckPlan::probe(&self.contract.environment, wall) else {
+            return Err(Fail::because(Reason::Config, "the contract has no probe"));
+        };
+        let base = base_tree(turn)?;
+        let (cell, tree) = self.room_with(base).await?;
+        let ran = self.run_in_room(cell.as_ref(), plan.job(&cells::paths(cell.as_ref())), stop).await;
+        cell.end(true).await?;
+        drop(tree);
+        let receipt = ran?;
+        let mut named =
+            vec![("stdout", cells::kept(&receipt.stdout)), ("stderr", cells::kept(&receipt.stderr))];
+        if let Some(detail) = countersign_gates::environment_failure(Some(&receipt.end)) {
+            let text = format!("{detail}\n{}", countersign_tools::job_result(&receipt));
+            named.push(("detail", text.into_bytes()));
+        }
+        Ok((EffectResult::Probe { job: summary_of(&receipt.end) }, named))
+    }
+
+    /// What a check shows on the base. The same tree, environment and command give the same answer, so it is kept.
+    pub(crate) async fn base_run(&mut self, turn: &Turn, check: CheckIndex, stop: &Stop) -> Outcome {
+        let terms = self.terms(check)?;
+        let base = base_tree(turn)?;
+        let key = self.cache_key("base", base, Some(&terms))?;
+        if let Some(cached) = self.cached::<CachedBase>(&key).await {
+            let result = EffectResult::BaseRun {
+                verdict: cached.verdict,
+                job: cached.job,
+                cached: true,
+                drift: cached.drift,
+            };
+            return Ok((result, vec![("detail", cached.detail.into_bytes())]));
+        }
+        let (cell, tree) = self.room_with(base).await?;
+        let plan = CheckPlan::new(&terms, &self.contract.environment);
+        let ran = self.run_in_room(cell.as_ref(), plan.job(&cells::paths(cell.as_ref())), stop).await;
+        let after = match &ran {
+            Ok(_) => self.drift_of(cell.as_ref(), &tree).await,
+            Err(_) => Ok(None),
+        };
+        cell.end(true).await?;
+        let (receipt, drift) = (ran?, after?);
+        let probe = turn.probe.map(end_of);
+        let judged = countersign_gates::judge_base(&terms, &receipt, probe.as_ref());
+        let (verdict, detail) = kernel_verdict(&judged);
+        let detail = if matches!(verdict, BaseVerdict::Environment) {
+            format!("{detail}\n{}", countersign_tools::job_result(&receipt))
+        } else {
+            detail
+        };
+        let job = summary_of(&receipt.end);
+        // A broken environment is not remembered: it may be mended without any of the key's parts changing.
+        if !matches!(verdict, BaseVerdict::Environment) {
+            self.remember(&key, &CachedBase { verdict, job, drift, detail: detail.clone() }).await;
+        }
+        let named = vec![
+            ("detail", detail.into_bytes()),
+            ("stdout", cells::kept(&receipt.stdout)),
+            ("stderr", cells::kept(&receipt.stderr)),
+        ];
+        Ok((EffectResult::BaseRun { verdict, job, cached: false, drift }, named))
+    }
+
+    /// A check on a tree, in a fresh room.
+    pub(crate) async fn judge(
+        &mut self,
+        turn: &Turn,
+        tree: Digest,
+        check: CheckIndex,
+        stop: &Stop,
+    ) -> Result<(CheckDecision, JobReceipt, TierProperties), Fail> {
+        let terms = self.terms(check)?;
+        let base = usize::try_from(check.0).ok().and_then(|index| turn.base_runs.get(index));
+        let Some(base) = base else {
+            return Err(Fail::because(Reason::CheckpointLost, "the check has no base run"));
+        };
+        let (cell, manifest) = self.room_with(tree).await?;
+        let observed = cell.observation().properties.clone();
+        let paths = cells::paths(cell.as_ref());
+        let job = CheckPlan::new(&terms, &self.contract.environment).job(&paths);
+        let ran = self.run_in_room(cell.as_ref(), job, stop).await;
+        let judged = match ran {
+            Ok(receipt) => {
+                let after = self.drift_of(cell.as_ref(), &manifest).await?;
+                // Asked only when the check did not pass: is it the tree or the machine?
+                let probe = if receipt.end == (JobEnd::Exited { code: 0 }) {
+                    None
+                } else {
+                    self.probe_in_room(stop).await?
+                };
+                Ok((receipt, after, probe))
+            }
+            Err(fail) => Err(fail),
+        };
+        cell.end(true).await?;
+        let (receipt, after, probe) = judged?;
+        let changed = after.is_some() && after != base.drift;
+        let base_verdict = gate_verdict(base.verdict);
+        let decision =
+            countersign_gates::judge_final(&terms, &base_verdict, &receipt, probe.as_ref(), changed);
+        Ok((decision, receipt, observed))
+    }
+
+    /// The probe on the base, in a room of its own: nothing of the judged tree can make it fail.
+    async fn probe_in_room(&mut self, stop: &Stop) -> Result<Option<JobEnd>, Fail> {
+        let wall = self.contract.checks.first().map_or(SETUP_WALL, |check| check.timeout);
+        let Some(plan) = CheckPlan::probe(&self.contract.environment, wall) else { return Ok(None) };
+        let base = self.base_digest()?;
+        let (cell, _) = self.room_with(base).await?;
+        let ran = self.run_in_room(cell.as_ref(), plan.job(&cells::paths(cell.as_ref())), stop).await;
+        cell.end(true).await?;
+        Ok(Some(ran?.end))
+    }
+
+    /// A fresh cell that holds exactly a tree and the pristine environment.
+    async fn room_with(&mut self, tree: Digest) -> Result<(Arc<dyn Cell>, Arc<Manifest>), Fail> {
+        let Some(rooms) = &self.ports.cells.rooms else {
+            return Err(Fail::because(Reason::SandboxUnavailable, "no room can be made on this machine"));
+        };
+        let manifest = self.tree(tree)?;
+        let cell = cells::open(self.ports, rooms, &self.contract, self.layers.clone(), None).await?;
+        cells::materialise(cell.as_ref(), &self.ports.objects, &manifest).await?;
+        Ok((cell, manifest))
+    }
+
+    async fn run_in_room(&self, cell: &dyn Cell, job: RoomJob, stop: &Stop) -> Result<JobReceipt, Fail> {
+        let job = cells::job(self.ports, job.argv, job.cwd, job.env, job.wall)?;
+        let receipt = cells::run_job(cell, job, stop).await?;
+        Ok(self.redacted(receipt))
+    }
+
+    /// Output is redacted once, before anybody reads it.
+    fn redacted(&self, mut receipt: JobReceipt) -> JobReceipt {
+        for stream in [&mut receipt.stdout, &mut receipt.stderr] {
+            stream.head = self.ports.redactor.redact(&stream.head).into_owned();
+            stream.tail = self.ports.redactor.redact(&stream.tail).into_owned();
+        }
+        receipt
+    }
+
+    /// What a check changed in the tree that it judged.
+    async fn drift_of(&self, cell: &dyn Cell, tree: &Manifest) -> Result<Option<Digest>, Fail> {
+        let scratch = self.scratch()?;
+        let (sealed, _) = cells::seal(cell, &self.ports.objects, tree, &scratch, true).await?;
+        if !sealed.unsealable.is_empty() {
+            let bytes = sealed.unsealable.join("\n");
+            return Ok(Some(Digest::of(bytes.as_bytes())));
+        }
+        drift(&sealed.delta)
+    }
+
+    fn terms(&self, check: CheckIndex) -> Result<CheckTerms, Fail> {
+        usize::try_from(check.0)
+            .ok()
+            .and_then(|index| self.contract.checks.get(index))
+            .cloned()
+            .ok_or_else(|| Fail::because(Reason::Config, "the contract has no such check"))
+    }
+
+    // ---- what is remembered between runs ----------------------------------------------------------------------
+
+    /// Everything that the answer depends on: the tree, the environment's terms, the command, and who asks it.
+    fn cache_key(&self, what: &str, tree: Digest, terms: Option<&CheckTerms>) -> Result<Digest, Fail> {
+        let key = json!({
+            "what": what,
+            "version": env!("CARGO_PKG_VERSION"),
+            "tree": tree,
+            "environment": self.contract.environment,
+            "network": self.contract.network,
+            "layers": self.layers.iter().map(|m| m.target.to_string_lossy().into_owned()).collect::<Vec<_>>(),
+            "terms": terms,
+        });
+        let bytes = canonical_json(&key).map_err(|e| Fail::because(Reason::Config, e.to_string()))?;
+        Ok(Digest::of(&bytes))
+    }
+
+    async fn cached<T: for<'de> Deserialize<'de>>(&self, key: &Digest) -> Option<T> {
+        serde_json::from_slice(&self.ports.memo.recall(key)?).ok()
+    }
+
+    async fn remember<T: Serialize>(&self, key: &Digest, value: &T) {
+        // A memory that cannot be kept costs time in the next run and nothing else.
+        if let Ok(bytes) = serde_json::to_vec(value) {
+            let _ = self.ports.memo.remember(key, &bytes);
+        }
+    }
+}
+
+fn base_tree(turn: &Turn) -> Result<Digest, Fail> {
+    turn.base
+        .as_ref()
+        .map(|base| base.tree)
+        .ok_or_else(|| Fail::because(Reason::CheckpointLost, "there is no base"))
+}
+
+/// The kernel keeps no more of an end than what decides.
+const fn end_of(job: JobSummary) -> JobEnd {
+    match job {
+        JobSummary::Exited { code } => JobEnd::Exited { code },
+        JobSummary::Signaled { signal } => JobEnd::Signaled { signal },
+        JobSummary::Limited => JobEnd::Limit { which: countersign_types::LimitHit::Timeout },
+        JobSummary::Canceled | JobSummary::NotStarted => JobEnd::Canceled,
+    }
+}
+
+fn kernel_verdict(verdict: &GateBase) -> (BaseVerdict, String) {
+    match verdict {
+        GateBase::Red { cause } => {
+            let cause = match cause {
+                GateCause::Test => RedCause::Test,
+                GateCause::Unknown => RedCause::Unknown,
+            };
+            (BaseVerdict::Red { cause }, "red on the base, as it must be".to_owned())
+        }
+        GateBase::Green => (BaseVerdict::Green, "green on the base, as a guard must be".to_owned()),
+        GateBase::AlreadyGreen { detail } => (BaseVerdict::AlreadyGreen, detail.clone()),
+        GateBase::Environment { detail } => (BaseVerdict::Environment, detail.clone()),
+    }
+}
+
+fn gate_verdict(verdict: BaseVerdict) -> GateBase {
+    match verdict {
+        BaseVerdict::Red { cause: RedCause::Test } => GateBase::Red { cause: GateCause::Test },
+        BaseVerdict::Red { cause: RedCause::Unknown } => GateBase::Red { cause: GateCause::Unknown },
+        BaseVerdict::Green => GateBase::Green,
+        BaseVerdict::AlreadyGreen => GateBase::AlreadyGreen { detail: String::new() },
+        BaseVerdict::Environment => GateBase::Environment { detail: String::new() },
+    }
+}
