@@ -6,6 +6,9 @@ use crate::matcher::{Matcher, State};
 /// The longest gap in bytes between two letters of a wrapped encoding: a line end and the next line's indentation.
 const MAX_GAP: u8 = 32;
 
+/// How many bytes of gaps are remembered before the first look at which of them still matter.
+const FIRST_PRUNE: usize = 64;
+
 /// Walks a text byte by byte and says where secrets lie. Positions count from the start of the text.
 #[derive(Clone)]
 pub(crate) struct Scanner {
@@ -15,6 +18,9 @@ pub(crate) struct Scanner {
     position: u64,
     /// Where the wrapped walk passed over a byte of a gap, oldest first.
     gaps: VecDeque<u64>,
+    /// The number of gap bytes at which to look again; it doubles with what must be kept, so that hostile gaps cost
+    /// constant time each.
+    prune_at: usize,
     /// Bytes of the gap that is being read.
     run: u8,
 }
@@ -51,6 +57,7 @@ impl Scanner {
             wrapped: redactor.wrapped.as_ref().map(Walk::new),
             position: 0,
             gaps: VecDeque::new(),
+            prune_at: FIRST_PRUNE,
             run: 0,
         }
     }
@@ -86,11 +93,10 @@ impl Scanner {
         }
         self.run = 0;
         let found = walk.step(byte);
-        if !self.gaps.is_empty() {
+        if self.gaps.len() >= self.prune_at {
             let open = self.wrapped_start(end, self.wrapped.as_ref().map_or(0, Walk::depth));
-            while self.gaps.front().is_some_and(|at| *at < open) {
-                self.gaps.pop_front();
-            }
+            self.gaps.drain(..self.gaps.partition_point(|at| *at < open));
+            self.prune_at = FIRST_PRUNE.max(self.gaps.len() * 2);
         }
         found.map(|len| self.wrapped_start(end, len))
     }

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use countersign_redact::{REPLACEMENT, Redactor};
 use proptest::prelude::*;
 use serde_json::json;
@@ -87,6 +87,21 @@ fn encodings_that_are_broken_into_lines_are_removed() {
             assert!(clean.contains(REPLACEMENT) && !leaks(&clean), "{width}: {clean}");
         }
     }
+}
+
+#[test]
+fn many_and_long_gaps_are_passed_over() {
+    let encoded = STANDARD.encode(KEY.repeat(20));
+    let core = &encoded[..encoded.len() - 4];
+    for gap in ["\n", "\r\n", "\n                               "] {
+        let spread: Vec<_> = core.split("").filter(|letter| !letter.is_empty()).collect();
+        let text = format!("before\n{}\nafter", spread.join(gap));
+        let clean = redactor().redact_str(&text).into_owned();
+        assert!(clean.starts_with("before\n[redacted]") && clean.ends_with("after"), "{clean}");
+        assert!(clean.len() < text.len() / 3, "{clean}");
+    }
+    let too_long = core.split("").collect::<Vec<_>>().join(&"\n".repeat(40));
+    assert!(matches!(redactor().redact_str(&too_long), Cow::Borrowed(_)));
 }
 
 #[test]
@@ -178,7 +193,7 @@ fn text(values: &[Vec<u8>], picks: &[(u8, u8)]) -> Vec<u8> {
     let mut out = Vec::new();
     for (which, how) in picks {
         let value = &values[usize::from(*which) % values.len()];
-        match how % 8 {
+        match how % 9 {
             0 => out.extend_from_slice(value),
             1 => out.extend_from_slice(STANDARD.encode(value).as_bytes()),
             2 => out.extend_from_slice(hex(value).as_bytes()),
@@ -188,6 +203,11 @@ fn text(values: &[Vec<u8>], picks: &[(u8, u8)]) -> Vec<u8> {
             6 => out.extend_from_slice(
                 serde_json::to_string(&String::from_utf8_lossy(value)).unwrap().as_bytes(),
             ),
+            7 => {
+                let encoded = STANDARD.encode(value);
+                let lines: Vec<_> = encoded.as_bytes().chunks(1 + usize::from(*which) % 5).collect();
+                out.extend_from_slice(&lines.join(&b"\r\n  "[..1 + usize::from(*which) % 4]));
+            }
             _ => out.push(b"ab/Y"[usize::from(*which) % 4]),
         }
     }
@@ -220,12 +240,16 @@ proptest! {
         stream.finish(&mut streamed);
         prop_assert_eq!(&streamed, &whole);
 
+        let one_line: Vec<u8> = whole.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect();
         let holds = |needle: &[u8]| whole.windows(needle.len()).any(|window| window == needle);
         for value in &values {
             if value.trim_ascii().len() < 6 { continue; }
             prop_assert!(!holds(value));
             prop_assert!(!holds(hex(value).as_bytes()));
-            prop_assert!(!holds(STANDARD.encode(value).as_bytes()));
+            let encoded = STANDARD_NO_PAD.encode(value);
+            let core = &encoded.as_bytes()[..value.len() * 8 / 6];
+            prop_assert!(!holds(core));
+            prop_assert!(!one_line.windows(core.len()).any(|window| window == core));
         }
         if whole == text {
             prop_assert!(matches!(redactor.redact(&text), Cow::Borrowed(_)));
