@@ -72,12 +72,27 @@ pub fn kill_everybody() -> io::Result<()> {
     check(unsafe { libc::kill(-1, libc::SIGKILL) })
 }
 
+/// The kernel's last signal number.
+const LAST_SIGNAL: libc::c_int = 64;
+
 /// Every signal back to its default action, none blocked, so that the started program sees an ordinary process.
 pub fn reset_signals() {
-    for signal in 1..=libc::SIGRTMAX() {
-        // JUSTIFICATION: ignored signals survive exec (Rust ignores SIGPIPE, nohup ignores SIGHUP).
-        // SAFETY: SIG_DFL is a valid disposition; numbers that cannot be changed fail with EINVAL, which is harmless.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    // The kernel's struct sigaction: handler (SIG_DFL), flags, restorer, mask.
+    let default = [0_u64; 4];
+    for signal in 1..=LAST_SIGNAL {
+        // JUSTIFICATION: ignored signals survive exec (Rust ignores SIGPIPE, nohup ignores SIGHUP), and libc refuses to
+        // touch the two that it keeps for itself, which a parent may have ignored too.
+        // SAFETY: the array has the size and layout of the kernel's struct on x86_64 and outlives the call; a null old
+        // action is allowed; signals that cannot be changed fail with EINVAL, which is harmless.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                ptr::null_mut::<u64>(),
+                size_of::<u64>(),
+            )
+        };
     }
     // JUSTIFICATION: std has no way to change the signal mask.
     // SAFETY: the set is initialised by sigemptyset before it is read; a null old set is allowed.

@@ -83,7 +83,8 @@ impl Opened {
         self.cell.run(self.fitted(job)).await.unwrap()
     }
 
-    fn fitted(&self, mut job: JobSpec) -> JobSpec {
+    /// For jobs that are started without `Opened::run`.
+    pub fn fitted(&self, mut job: JobSpec) -> JobSpec {
         let local = |text: &str, path: PathBuf| text.replace("@", &path.display().to_string());
         if job.cwd == "@" {
             job.cwd = local(&job.cwd, self.cell.workspace());
