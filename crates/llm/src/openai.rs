@@ -76,32 +76,41 @@ impl OpenAi {
             headers.push((header::AUTHORIZATION, value));
         }
         let answer = self.http.post(ENDPOINT, &headers, Bytes::from_owner(request)).await?;
-        let now = self.timer.now();
-        self.read(call, answer, now).map_err(|mut error| {
-            // Some servers repeat the key they refuse.
-            if let Some(key) = &self.key {
-                error.message = error.message.replace(key.secret().expose(), "[key]");
-            }
-            error
-        })
+        self.read(call, answer, self.timer.now())
     }
 
     fn read(&self, call: u64, answer: HttpAnswer, now: Millis) -> Result<Reply, SendError> {
         let HttpAnswer { status, headers, body } = answer;
         if !(200..300).contains(&status) {
-            return Err(chat::failure(&body, &hints(status, &headers, now), now));
+            return Err(chat::failure(&self.without_key(body), &hints(status, &headers, now), now));
         }
         let encoded = headers.get(header::CONTENT_ENCODING).filter(|value| value.as_bytes() != b"identity");
         if encoded.is_some() {
             let text = "the answer is compressed although the request forbade it";
             return Err(SendError::new(ErrorClass::BadResponse, text).maybe_billed());
         }
-        chat::decode(call, &body).map_err(|mut error| {
+        chat::decode(call, &body).map_err(|error| {
+            let mut error = chat::decode(call, &self.without_key(body)).err().unwrap_or(error);
             chat::settle(&mut error, now);
             error
         })
     }
+
+    /// The body of a failure without our key: some servers repeat the one that they refuse. Before the text is cut, and
+    /// with the beginning of a key at the end of a body that was cut, so that no part of it is left.
+    fn without_key(&self, body: Vec<u8>) -> Vec<u8> {
+        let Some(key) = &self.key else { return body };
+        let key = key.secret().expose();
+        let mut text = String::from_utf8_lossy(&body).replace(key, MASK);
+        if let Some(begun) = (1..key.len()).rev().find(|length| text.ends_with(&key[..*length])) {
+            text.truncate(text.len() - begun);
+        }
+        text.into_bytes()
+    }
 }
+
+/// What stands where a server repeated our key.
+const MASK: &str = "[key]";
 
 impl Provider for OpenAi {
     fn model(&self) -> &ModelRef {

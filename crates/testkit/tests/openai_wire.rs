@@ -164,20 +164,25 @@ async fn a_wrong_key_is_auth_and_is_not_repeated_in_the_message() {
         send(&provider(&server.base_url(), Some("wrong"), limits()), 0, &conversation()).await.unwrap_err();
     assert_eq!((error.class, error.status, error.retryable), (ErrorClass::Auth, Some(401), false));
 
-    let echo = Fault::Response {
-        status: 401,
-        headers: vec![],
-        body: b"Incorrect API key provided: sk-echo-me".to_vec(),
-    };
-    let server = ScriptedServer::start(ServerOptions {
-        faults: BTreeMap::from([(0, echo)]),
-        ..ServerOptions::new(script(SCRIPT))
-    })
-    .unwrap();
-    let error = send(&provider(&server.base_url(), Some("sk-echo-me"), limits()), 0, &conversation())
-        .await
-        .unwrap_err();
-    assert!(error.message.contains("[key]") && !error.message.contains("sk-echo"), "{error}");
+    // The key stands where the body is cut, and once in an error under status 200.
+    let long = "x".repeat(usize::try_from(limits().error_body.as_u64()).unwrap() - "sk-echo".len());
+    let failures = [
+        Fault::Response {
+            status: 401,
+            headers: vec![],
+            body: b"Incorrect API key provided: sk-echo-me".to_vec(),
+        },
+        Fault::Response { status: 500, headers: vec![], body: format!("{long}sk-echo-me").into() },
+        Fault::body(r#"{"error":{"code":401,"message":"bad key sk-echo-me"}}"#),
+    ];
+    let faults = (0..).zip(failures).collect();
+    let server =
+        ScriptedServer::start(ServerOptions { faults, ..ServerOptions::new(script(SCRIPT)) }).unwrap();
+    let provider = provider(&server.base_url(), Some("sk-echo-me"), limits());
+    for call in 0..3 {
+        let error = send(&provider, call, &conversation()).await.unwrap_err();
+        assert!(!error.message.contains("sk-e"), "{error}");
+    }
 }
 
 #[tokio::test]
