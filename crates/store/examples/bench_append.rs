@@ -50,6 +50,11 @@ fn main() {
     }
     let load = time(|| assert_eq!(block_on(store.load(&session_id("long"))).unwrap().seq, LOADED_EVENTS));
 
+    drop(store);
+    let home = dir.path().join("home");
+    let open: Vec<_> =
+        (0..20).map(|_| time(|| drop(SqliteStore::open(&home, Options::default()).unwrap()))).collect();
+
     let micros = |times: &[Duration]| mean(times).as_micros() as u64;
     println!(
         "{}",
@@ -61,6 +66,7 @@ fn main() {
             "raw_16_us": micros(&raw_group),
             "append_16_us": micros(&group),
             "ratio_16": mean(&raw_group).as_secs_f64() / mean(&group).as_secs_f64(),
+            "open_and_close_us": micros(&open),
             "load_10000_ms": load.as_millis() as u64,
         })
     );
