@@ -150,8 +150,13 @@ pub struct ToolBounds {
 }
 
 impl ToolBounds {
-    pub const DEFAULT: Self =
-        Self { result_bytes: 48 * 1024, read_lines: 400, list_entries: 400, search_matches: 200, write_bytes: 1 << 20 };
+    pub const DEFAULT: Self = Self {
+        result_bytes: 48 * 1024,
+        read_lines: 400,
+        list_entries: 400,
+        search_matches: 200,
+        write_bytes: 1 << 20,
+    };
 }
 
 /// What the edit tools may touch; checked on the resolved path inside the cell, before anything is written.
@@ -174,17 +179,33 @@ pub struct FenceKindGuard {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "reply")]
 pub enum Reply {
-    Hello { protocol: u32, version: String },
+    Hello {
+        protocol: u32,
+        version: String,
+    },
     Imported(Imported),
     Done,
     Sealed(Sealed),
     /// `bytes` were written to fd 0; `digest` is theirs.
-    Patch { bytes: u64, digest: Digest },
-    Fence { findings: Vec<FenceFinding> },
-    Report { cases: Vec<TestCase> },
+    Patch {
+        bytes: u64,
+        digest: Digest,
+    },
+    Fence {
+        findings: Vec<FenceFinding>,
+    },
+    Report {
+        cases: Vec<TestCase>,
+    },
     Tool(ToolReply),
-    Paths { paths: Vec<String> },
-    Hashed { digest: Digest, files: u64, bytes: u64 },
+    Paths {
+        paths: Vec<String>,
+    },
+    Hashed {
+        digest: Digest,
+        files: u64,
+        bytes: u64,
+    },
     Error(Fault),
 }
 
