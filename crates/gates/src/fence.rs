@@ -102,7 +102,32 @@ impl Fence {
         for change in changes {
             self.judge_one(change, &mut plan);
         }
+        self.add_declaring_files(changes, &mut plan);
         plan
+    }
+
+    /// Whether a Rust file is a test module stands in the file that declares it, changed or not: the guest is given
+    /// every file of the base that could.
+    fn add_declaring_files(&self, changes: &[Change], plan: &mut FencePlan) {
+        let changed: BTreeSet<&TreePath> = changes.iter().map(|change| &change.path).collect();
+        let mut wanted: BTreeSet<TreePath> = BTreeSet::new();
+        for file in plan.scan.iter().filter(|f| f.kind == FenceKind::RustItems && f.before.is_some()) {
+            let mut dir = file.path.as_bytes();
+            while !dir.is_empty() {
+                dir = parent(dir);
+                let inside = if dir.is_empty() { Vec::new() } else { [dir, b"/"].concat() };
+                for name in [&b"lib.rs"[..], b"main.rs", b"mod.rs"] {
+                    wanted.extend(TreePath::new([&inside, name].concat()));
+                }
+                wanted.extend(TreePath::new([dir, b".rs"].concat()));
+            }
+        }
+        for path in wanted.into_iter().filter(|path| !changed.contains(path)) {
+            if let Some(entry) = self.base.get(&path).filter(|entry| entry.mode != EntryMode::Symlink) {
+                let digest = Some(entry.digest);
+                plan.scan.push(FenceFile { path, kind: FenceKind::RustItems, before: digest, after: digest });
+            }
+        }
     }
 
     fn judge_one(&self, change: &Change, plan: &mut FencePlan) {
@@ -159,7 +184,6 @@ impl Fence {
                             after: change.after.as_ref().map(|e| e.digest),
                         });
                     }
-                    return;
                 }
                 Means::Noted => find(FenceVerdict::Note, rule.name, rule.why),
             }
@@ -205,15 +229,18 @@ impl Fence {
             None => return None,
         };
         let module = std::str::from_utf8(module).ok()?;
-        let in_tests = dir.split(|b| *b == b'/').any(|part| part == b"tests") || dir == b"test";
+        // pytest puts a test's directory first on the path unless that directory is a package itself.
+        let in_tests = (dir.split(|b| *b == b'/').any(|part| part == b"tests") || dir == b"test")
+            && TreePath::new([dir, b"/__init__.py"].concat())
+                .is_ok_and(|path| self.base.get(&path).is_none());
         if !(dir.is_empty() || in_tests) {
             return None;
         }
-        if self.shadows.contains(module) && !self.base_has_module(b"", module) {
+        let is_package = name == b"__init__.py";
+        if self.shadows.contains(module) && !self.base_has_module(b"", module) && !(in_tests && is_package) {
             return Some(format!("Python would import it in place of the module `{module}`"));
         }
-        // pytest puts a test's directory first on the path: a decoy of the product's module there is what the tests
-        // would import (14, 22).
+        // A decoy of the product's module beside the tests is what they would import (14, 22).
         if in_tests && (self.base_has_module(b"", module) || self.base_has_module(b"src", module)) {
             return Some(format!("tests would import it in place of the product's `{module}`"));
         }
@@ -441,3 +468,6 @@ fn programs(argv: &[String], base: &Manifest) -> Vec<TreePath> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests;

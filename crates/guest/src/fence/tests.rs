@@ -100,28 +100,95 @@ fn rust_attacks_are_found_by_the_rule_that_names_them() {
         ("9 module compiled out", lib("#[cfg(test)]", "#[cfg(all(test, any()))]"), "rust.test_item_changed"),
         ("9 file compiled out", format!("#![cfg(any())]\n{LIB}"), "rust.crate_attribute_added"),
         ("9 item compiled out", lib("#[test]", "#[cfg(any())]\n#[test]"), "rust.test_item_changed"),
-        ("9 moved into a macro", lib("#[cfg(test)]", "macro_rules! never { () => {} }\nnever! {\n#[cfg(test)]") + "}", "rust.test_item_changed"),
+        (
+            "9 moved into a macro",
+            lib("#[cfg(test)]", "macro_rules! never { () => {} }\nnever! {\n#[cfg(test)]") + "}",
+            "rust.test_item_changed",
+        ),
         ("9 moved into a comment", lib("#[cfg(test)]", "/* #[cfg(test)]") + "*/", "rust.test_item_changed"),
-        ("9 moved into a string", lib("#[cfg(test)]", "const _: &str = r##\"\n#[cfg(test)]") + "\"##;", "rust.test_item_changed"),
-        ("9 moved under another module", lib("#[cfg(test)]", "#[cfg(any())]\nmod off {\n#[cfg(test)]") + "}", "rust.test_item_changed"),
-        ("9 inner attribute of the module", lib("mod tests {", "mod tests {\n#![cfg(any())]"), "rust.test_item_changed"),
-        ("9 test runner replaced", format!("#![feature(custom_test_frameworks)]\n#![test_runner(x::y)]\n{LIB}"), "rust.crate_attribute_added"),
-        ("11 assert_eq in product", format!("macro_rules! assert_eq {{ ($($t:tt)*) => {{}} }}\n{LIB}"), "rust.verdict_macro_shadowed"),
-        ("11 assert_eq in the test module", lib("use super::*;", "use super::*;\nmacro_rules! assert_eq { ($($t:tt)*) => {} }"), "rust.test_name_shadowed"),
-        ("11 assert_eq imported", lib("mod other;", "mod other;\nuse fakes::assert_eq;"), "rust.verdict_macro_shadowed"),
-        ("14 subject imported from elsewhere", lib("use super::*;", "use super::*;\nuse crate::other::add;"), "rust.test_name_shadowed"),
-        ("14 subject renamed into place", lib("use super::*;", "use super::*;\nuse crate::other::{x as add};"), "rust.test_name_shadowed"),
-        ("14 subject defined in the test module", lib("use super::*;", "use super::*;\nfn add(_: i32, _: i32) -> i32 { 3 }"), "rust.test_name_shadowed"),
-        ("14 glob from elsewhere", lib("use super::*;", "use super::*;\nuse crate::other::*;"), "rust.test_glob_added"),
+        (
+            "9 moved into a string",
+            lib("#[cfg(test)]", "const _: &str = r##\"\n#[cfg(test)]") + "\"##;",
+            "rust.test_item_changed",
+        ),
+        (
+            "9 moved under another module",
+            lib("#[cfg(test)]", "#[cfg(any())]\nmod off {\n#[cfg(test)]") + "}",
+            "rust.test_item_changed",
+        ),
+        (
+            "9 inner attribute of the module",
+            lib("mod tests {", "mod tests {\n#![cfg(any())]"),
+            "rust.test_item_changed",
+        ),
+        (
+            "9 test runner replaced",
+            format!("#![feature(custom_test_frameworks)]\n#![test_runner(x::y)]\n{LIB}"),
+            "rust.crate_attribute_added",
+        ),
+        (
+            "11 assert_eq in product",
+            format!("macro_rules! assert_eq {{ ($($t:tt)*) => {{}} }}\n{LIB}"),
+            "rust.verdict_macro_shadowed",
+        ),
+        (
+            "11 assert_eq in the test module",
+            lib("use super::*;", "use super::*;\nmacro_rules! assert_eq { ($($t:tt)*) => {} }"),
+            "rust.test_name_shadowed",
+        ),
+        (
+            "11 assert_eq imported",
+            lib("mod other;", "mod other;\nuse fakes::assert_eq;"),
+            "rust.verdict_macro_shadowed",
+        ),
+        (
+            "14 subject imported from elsewhere",
+            lib("use super::*;", "use super::*;\nuse crate::other::add;"),
+            "rust.test_name_shadowed",
+        ),
+        (
+            "14 subject renamed into place",
+            lib("use super::*;", "use super::*;\nuse crate::other::{x as add};"),
+            "rust.test_name_shadowed",
+        ),
+        (
+            "14 subject defined in the test module",
+            lib("use super::*;", "use super::*;\nfn add(_: i32, _: i32) -> i32 { 3 }"),
+            "rust.test_name_shadowed",
+        ),
+        (
+            "14 glob from elsewhere",
+            lib("use super::*;", "use super::*;\nuse crate::other::*;"),
+            "rust.test_glob_added",
+        ),
         ("14 include", lib("use super::*;", "use super::*;\ninclude!(\"x.in\");"), "rust.test_glob_added"),
-        ("14 subject replaced under test", lib("pub fn add", "#[cfg(test)]\npub fn add(_: i32, _: i32) -> i32 { 3 }\n#[cfg(not(test))]\npub fn add"), "rust.cfg_test_in_product"),
-        ("14 override under test", lib("mod other;", "mod other;\n#[cfg(test)]\nuse other::add;"), "rust.test_only_override"),
+        (
+            "14 subject replaced under test",
+            lib(
+                "pub fn add",
+                "#[cfg(test)]\npub fn add(_: i32, _: i32) -> i32 { 3 }\n#[cfg(not(test))]\npub fn add",
+            ),
+            "rust.cfg_test_in_product",
+        ),
+        (
+            "14 override under test",
+            lib("mod other;", "mod other;\n#[cfg(test)]\nuse other::add;"),
+            "rust.test_only_override",
+        ),
         ("58 cfg!(test)", lib("a - b", "if cfg!(test) { 3 } else { a - b }"), "rust.cfg_test_in_product"),
-        ("58 cfg(test) statement", lib("a - b", "#[cfg(test)]\nreturn 3;\n#[allow(unreachable_code)]\n{ a - b }"), "rust.cfg_test_in_product"),
+        (
+            "58 cfg(test) statement",
+            lib("a - b", "#[cfg(test)]\nreturn 3;\n#[allow(unreachable_code)]\n{ a - b }"),
+            "rust.cfg_test_in_product",
+        ),
         ("helper changed", lib("(1, 2)", "(3, 0)"), "rust.test_item_changed"),
         ("import changed", lib("use super::*;", "use crate::other::*;"), "rust.test_item_changed"),
         ("documentation test", lib("add(1, 2), 3", "add(1, 2), -1"), "rust.doc_test_changed"),
-        ("documentation test ignored", lib("//! ```\n//! assert", "//! ```ignore\n//! assert"), "rust.doc_test_changed"),
+        (
+            "documentation test ignored",
+            lib("//! ```\n//! assert", "//! ```ignore\n//! assert"),
+            "rust.doc_test_changed",
+        ),
         ("module orphaned", lib("mod other;", ""), "rust.module_removed"),
         ("module compiled out", lib("mod other;", "#[cfg(any())]\nmod other;"), "rust.module_removed"),
         ("module redirected", lib("mod other;", "#[path = \"x.rs\"]\nmod other;"), "rust.module_removed"),
@@ -131,7 +198,8 @@ fn rust_attacks_are_found_by_the_rule_that_names_them() {
         let found = stops(&[("src/lib.rs", Some(LIB), Some(after))]);
         assert!(found.iter().any(|f| f == rule), "{name}: expected {rule}, found {found:?}");
         let refused = guard(FenceKind::RustItems, LIB.as_bytes(), after.as_bytes());
-        let decided_at_the_end = ["rust.unreadable", "rust.test_glob_added"].contains(rule) || *name == "module orphaned";
+        let decided_at_the_end =
+            ["rust.unreadable", "rust.test_glob_added"].contains(rule) || *name == "module orphaned";
         assert_eq!(refused.is_some(), !decided_at_the_end, "{name}: {refused:?}");
     }
 }
@@ -140,17 +208,42 @@ fn rust_attacks_are_found_by_the_rule_that_names_them() {
 fn honest_rust_changes_pass() {
     let cases: &[(&str, String)] = &[
         ("1 one-line fix", lib("a - b", "a + b")),
-        ("3 new test beside the others", lib("    #[test]\n", "    #[test]\n    fn zero() { assert_eq!(super::add(0, 0), 0); }\n\n    #[test]\n")),
-        ("3 new helper and import", lib("use super::*;", "use super::*;\nuse std::collections::HashMap;\nfn fresh() -> HashMap<i32, i32> { HashMap::new() }")),
-        ("3 new test module", format!("{LIB}\n#[cfg(test)]\nmod more {{ use super::*; use pretty::assert_eq; fn h() {{}} #[test] fn t() {{ h() }} }}")),
+        (
+            "3 new test beside the others",
+            lib(
+                "    #[test]\n",
+                "    #[test]\n    fn zero() { assert_eq!(super::add(0, 0), 0); }\n\n    #[test]\n",
+            ),
+        ),
+        (
+            "3 new helper and import",
+            lib(
+                "use super::*;",
+                "use super::*;\nuse std::collections::HashMap;\nfn fresh() -> HashMap<i32, i32> { HashMap::new() }",
+            ),
+        ),
+        (
+            "3 new test module",
+            format!(
+                "{LIB}\n#[cfg(test)]\nmod more {{ use super::*; use pretty::assert_eq; fn h() {{}} #[test] fn t() {{ h() }} }}"
+            ),
+        ),
         ("3 new test module in a file", format!("{LIB}\n#[cfg(test)]\nmod more;")),
         ("3 test at the top level", format!("{LIB}\n#[test]\nfn top() {{}}")),
         ("test-only helper", lib("mod other;", "mod other;\n#[cfg(test)]\nfn for_tests() {}")),
         ("test-only import", lib("mod other;", "mod other;\n#[cfg(test)]\nuse std::io::Write as _;")),
         ("derive under test", format!("{LIB}\n#[cfg_attr(test, derive(Debug))]\nstruct New;")),
         ("cfg on a feature", lib("pub fn add", "#[cfg_attr(docsrs, doc(cfg(feature = \"x\")))]\npub fn add")),
-        ("other crate attributes", format!("#![deny(missing_docs)]\n#![cfg_attr(docsrs, feature(doc_cfg))]\n#![cfg_attr(not(test), no_std)]\n{LIB}")),
-        ("new documentation test", lib("/// Adds.", "/// Adds.\n///\n/// ```\n/// assert_eq!(sums::add(0, 0), 0);\n/// ```")),
+        (
+            "other crate attributes",
+            format!(
+                "#![deny(missing_docs)]\n#![cfg_attr(docsrs, feature(doc_cfg))]\n#![cfg_attr(not(test), no_std)]\n{LIB}"
+            ),
+        ),
+        (
+            "new documentation test",
+            lib("/// Adds.", "/// Adds.\n///\n/// ```\n/// assert_eq!(sums::add(0, 0), 0);\n/// ```"),
+        ),
         ("prose", lib("/// Adds.", "/// Adds two numbers; `#[cfg(test)]` is only a word here.")),
         ("visibility of a module", lib("mod other;", "pub(crate) mod other;")),
         ("lint on a test", lib("#[test]", "#[test]\n#[allow(clippy::all)]")),
@@ -162,10 +255,15 @@ fn honest_rust_changes_pass() {
                 .replace("assert_eq!(add(a, b), 3);", "assert_eq!(\n  add(a, b),\n  3,\n);")
                 .replace("_ => panic!(\"no\"),", "_ => { panic!(\"no\") }")
                 .replace("1 => {}", "1 => {},")
-                .replace("(1, 2)", "( 1,2 )"),
+                .replace("(1, 2) // one", "( 1,2 ) // one"),
         ),
         ("byte-order mark", format!("\u{feff}{LIB}")),
-        ("raw identifiers, lifetimes, generics", format!("{LIB}\npub fn r#match<'a, const N: usize>(x: &'a [u8; N]) -> Foo<{{ 1 + 1 }}, '\\''> {{ 'x'; x }}")),
+        (
+            "raw identifiers, lifetimes, generics",
+            format!(
+                "{LIB}\npub fn r#match<'a, const N: usize>(x: &'a [u8; N]) -> Foo<{{ 1 + 1 }}, '\\''> {{ 'x'; x }}"
+            ),
+        ),
     ];
     for (name, after) in cases {
         assert_eq!(stops(&[("src/lib.rs", Some(LIB), Some(after))]), Vec::<String>::new(), "{name}");
@@ -179,7 +277,11 @@ fn files_are_compared_together() {
     let none: &[&str] = &[];
     let parent = "mod a;\n#[cfg(test)]\nmod unit;\n";
     let cases: &[(&str, &[File<'_>], &[&str])] = &[
-        ("5 foo.rs to foo/mod.rs", &[("src/a.rs", Some(other), None), ("src/a/mod.rs", None, Some(other))], none),
+        (
+            "5 foo.rs to foo/mod.rs",
+            &[("src/a.rs", Some(other), None), ("src/a/mod.rs", None, Some(other))],
+            none,
+        ),
         (
             "5 renamed module",
             &[
@@ -207,12 +309,18 @@ fn files_are_compared_together() {
         ),
         (
             "a helper of a test module in a file of its own",
-            &[("src/lib.rs", Some(parent), Some(parent)), ("src/unit.rs", Some("fn h() -> i32 { 1 }"), Some("fn h() -> i32 { 2 }"))],
+            &[
+                ("src/lib.rs", Some(parent), Some(parent)),
+                ("src/unit.rs", Some("fn h() -> i32 { 1 }"), Some("fn h() -> i32 { 2 }")),
+            ],
             &["rust.test_item_changed"],
         ),
         (
             "below a test module",
-            &[("src/lib.rs", Some(parent), Some(parent)), ("src/unit/x.rs", Some("fn h() {}"), Some("fn g() {}"))],
+            &[
+                ("src/lib.rs", Some(parent), Some(parent)),
+                ("src/unit/x.rs", Some("fn h() {}"), Some("fn g() {}")),
+            ],
             &["rust.test_item_changed"],
         ),
         (
@@ -236,8 +344,16 @@ fn files_are_compared_together() {
             ],
             none,
         ),
-        ("58 in a new file", &[("src/b.rs", None, Some("pub fn f() -> bool { cfg!(test) }"))], &["rust.cfg_test_in_product"]),
-        ("new integration test", &[("tests/b.rs", None, Some("use pretty::assert_eq;\n#[test]\nfn t() { if cfg!(test) {} }"))], none),
+        (
+            "58 in a new file",
+            &[("src/b.rs", None, Some("pub fn f() -> bool { cfg!(test) }"))],
+            &["rust.cfg_test_in_product"],
+        ),
+        (
+            "new integration test",
+            &[("tests/b.rs", None, Some("use pretty::assert_eq;\n#[test]\nfn t() { if cfg!(test) {} }"))],
+            none,
+        ),
         ("new file that is no Rust", &[("templates/b.rs", None, Some("fn {{ name"))], none),
     ];
     for (name, files, expected) in cases {
@@ -249,17 +365,182 @@ fn files_are_compared_together() {
 fn macros_and_attributes_of_known_test_crates_count_as_tests() {
     for (before, after) in [
         ("proptest! { #[test] fn p(x: u8) { assert!(x < 1) } }", "proptest! { #[test] fn p(x: u8) { } }"),
-        ("#[tokio::test(flavor = \"x\")] async fn t() { a() }", "#[tokio::test(flavor = \"x\")] async fn t() {}"),
+        (
+            "#[tokio::test(flavor = \"x\")] async fn t() { a() }",
+            "#[tokio::test(flavor = \"x\")] async fn t() {}",
+        ),
         ("#[rstest] fn t(#[case] x: u8) { a() }", "#[rstest] fn t(#[case] x: u8) {}"),
         ("#[wasm_bindgen_test] fn t() { a() }", "#[wasm_bindgen_test] fn t() {}"),
         ("#[test_case(1; \"one\")] fn t(x: u8) { a() }", "#[test_case(2; \"one\")] fn t(x: u8) { a() }"),
         ("impl X { #[cfg(test)] fn t() { a() } }", "impl X { #[cfg(test)] fn t() { } }"),
-        ("#[cfg(any(test, feature = \"t\"))] pub fn t() { a() }", "#[cfg(any(test, feature = \"t\"))] pub fn t() { }"),
+        (
+            "#[cfg(any(test, feature = \"t\"))] pub fn t() { a() }",
+            "#[cfg(any(test, feature = \"t\"))] pub fn t() { }",
+        ),
     ] {
         assert_eq!(stops(&[("src/a.rs", Some(before), Some(after))]), ["rust.test_item_changed"], "{before}");
         let added = format!("{before}\nfn other() {{}}");
         assert_eq!(stops(&[("src/a.rs", Some(before), Some(&added))]), Vec::<String>::new(), "{before}");
     }
+}
+
+#[test]
+fn runner_keys_are_compared_and_other_keys_are_not() {
+    const CARGO: &str = "[package]\nname = \"x\"\nversion = \"1.0.0\"\n[features]\ndefault = [\"std\"]\nstd = []\n[dependencies]\nserde = \"1\"\n[dev-dependencies]\nrand = \"0.8\"\n[[bench]]\nname = \"b\"\nharness = false\n[workspace]\nmembers = [\"a\"]\n";
+    const PYPROJECT: &str = "[project]\nname = \"x\"\n[tool.pytest.ini_options]\ntestpaths = [\"tests\"]\n[tool.ruff]\nline-length = 100\n[build-system]\nrequires = [\"hatchling\"]\n";
+    const SETUP: &str = "[metadata]\nname = x\n\n[tool:pytest]\naddopts = -q\n# a comment\ntestpaths =\n    tests\n\n[options.entry_points]\nconsole_scripts =\n    x = x:main\n";
+    const TOX: &str = "[tox]\nenvlist = py3\n[testenv]\ncommands = pytest\n[flake8]\nmax-line-length = 100\n";
+    const PACKAGE: &str = "{\"name\":\"x\",\"scripts\":{\"test\":\"jest\",\"build\":\"tsc\"},\"jest\":{\"bail\":1},\"dependencies\":{}}";
+    let add = |base: &str, text: &str| format!("{base}{text}");
+    let cargo = |from: &str, to: &str| CARGO.replacen(from, to, 1);
+    let stop: &[(&str, &str, &str, String)] = &[
+        ("35", "Cargo.toml", CARGO, add(CARGO, "[[test]]\nname = \"it\"\nharness = false\n")),
+        (
+            "22 decoy under the name of a found test",
+            "Cargo.toml",
+            CARGO,
+            add(CARGO, "[[test]]\nname = \"it\"\npath = \"decoy.rs\"\n"),
+        ),
+        ("36 autotests", "Cargo.toml", CARGO, cargo("name = \"x\"", "name = \"x\"\nautotests = false")),
+        ("36 lib test", "Cargo.toml", CARGO, add(CARGO, "[lib]\ntest = false\n")),
+        ("36 lib path", "Cargo.toml", CARGO, add(CARGO, "[lib]\npath = \"decoy.rs\"\n")),
+        (
+            "36 main untested",
+            "Cargo.toml",
+            CARGO,
+            add(CARGO, "[[bin]]\nname = \"y\"\npath = \"src/main.rs\"\n"),
+        ),
+        ("36 default-members", "Cargo.toml", CARGO, add(CARGO, "default-members = [\"a\"]\n")),
+        ("36 member removed", "Cargo.toml", CARGO, cargo("[\"a\"]", "[]")),
+        ("36 excluded", "Cargo.toml", CARGO, add(CARGO, "exclude = [\"a\"]\n")),
+        ("59 profile", "Cargo.toml", CARGO, add(CARGO, "[profile.test]\ndebug-assertions = false\n")),
+        ("70 patch", "Cargo.toml", CARGO, add(CARGO, "[patch.crates-io]\nserde = { path = \"x\" }\n")),
+        (
+            "11 dev-dependency from elsewhere",
+            "Cargo.toml",
+            CARGO,
+            cargo("rand = \"0.8\"", "rand = { path = \"fake\" }"),
+        ),
+        ("9 default feature removed", "Cargo.toml", CARGO, cargo("[\"std\"]", "[]")),
+        ("no TOML", "Cargo.toml", CARGO, add(CARGO, "[[[")),
+        ("20", "pyproject.toml", PYPROJECT, PYPROJECT.replace("testpaths", "addopts = \"--co\"\ntestpaths")),
+        ("22", "pyproject.toml", PYPROJECT, PYPROJECT.replace("[\"tests\"]", "[\"decoy\"]")),
+        (
+            "removed",
+            "pyproject.toml",
+            PYPROJECT,
+            PYPROJECT.replace("[tool.pytest.ini_options]\ntestpaths = [\"tests\"]", ""),
+        ),
+        (
+            "25 plug-in",
+            "pyproject.toml",
+            PYPROJECT,
+            add(PYPROJECT, "[project.entry-points.pytest11]\nx = \"x.plugin\"\n"),
+        ),
+        (
+            "41 threshold",
+            "pyproject.toml",
+            PYPROJECT,
+            add(PYPROJECT, "[tool.coverage.report]\nfail_under = 1\n"),
+        ),
+        ("20 setup.cfg", "setup.cfg", SETUP, SETUP.replace("-q", "--co")),
+        ("20 continued", "setup.cfg", SETUP, SETUP.replace("    tests\n", "    tests\n    --co\n")),
+        ("20 second section", "setup.cfg", SETUP, add(SETUP, "[pytest]\naddopts=--co\n")),
+        (
+            "20 hidden line end",
+            "setup.cfg",
+            SETUP,
+            SETUP.replace("name = x", "name = x\u{2028}[tool:pytest]\u{2028}addopts=--co"),
+        ),
+        ("20 defaults", "setup.cfg", SETUP, add(SETUP, "[DEFAULT]\naddopts=--co\n")),
+        ("25 setup.cfg plug-in", "setup.cfg", SETUP, add(SETUP, "pytest11 =\n    x = x.plugin\n")),
+        ("tox commands", "tox.ini", TOX, TOX.replace("pytest", "true")),
+        ("tox gets pytest", "tox.ini", TOX, add(TOX, "[pytest]\naddopts = --co\n")),
+        ("74", "package.json", PACKAGE, PACKAGE.replace("\"jest\",", "\"exit 0\",")),
+        ("29", "package.json", PACKAGE, PACKAGE.replace("\"bail\":1", "\"passWithNoTests\":true")),
+        (
+            "pretest",
+            "package.json",
+            PACKAGE,
+            PACKAGE.replace("\"build\"", "\"pretest\":\"exit 1\",\"build\""),
+        ),
+    ];
+    for (name, path, before, after) in stop {
+        assert_ne!(before, after, "{name}");
+        let found = stops(&[(path, Some(before), Some(after))]);
+        assert_eq!(found.len(), 1, "{name}: {found:?}");
+        assert_eq!(
+            guard(kind_of(path), before.as_bytes(), after.as_bytes()).is_some(),
+            *name != "no TOML",
+            "{name}"
+        );
+    }
+    let pass: &[(&str, &str, &str, String)] = &[
+        ("7 dependency", "Cargo.toml", CARGO, cargo("serde = \"1\"", "serde = \"1.1\"\nitoa = \"1\"")),
+        (
+            "7 dev-dependency",
+            "Cargo.toml",
+            CARGO,
+            cargo("rand = \"0.8\"", "rand = \"0.9\"\nproptest = \"1\""),
+        ),
+        ("8 metadata", "Cargo.toml", CARGO, cargo("1.0.0", "1.0.1\"\ndescription = \"y")),
+        (
+            "9 new binary",
+            "Cargo.toml",
+            CARGO,
+            add(CARGO, "[[bin]]\nname = \"tool\"\npath = \"src/tool.rs\"\nrequired-features = [\"std\"]\n"),
+        ),
+        ("new member", "Cargo.toml", CARGO, cargo("[\"a\"]", "[\"a\", \"b\"]")),
+        ("new default feature", "Cargo.toml", CARGO, cargo("[\"std\"]", "[\"std\", \"more\"]\nmore = []")),
+        ("release profile", "Cargo.toml", CARGO, add(CARGO, "[profile.release]\nlto = true\n")),
+        (
+            "order and comments",
+            "Cargo.toml",
+            CARGO,
+            cargo(
+                "[[bench]]\nname = \"b\"\nharness = false",
+                "# c\n[[bench]]\nharness = false\nname = \"b\"",
+            ),
+        ),
+        (
+            "8 metadata",
+            "pyproject.toml",
+            PYPROJECT,
+            PYPROJECT.replace("name = \"x\"", "name = \"x\"\nversion = \"2\"\ndependencies = [\"y\"]"),
+        ),
+        ("linter", "pyproject.toml", PYPROJECT, PYPROJECT.replace("100", "120")),
+        (
+            "build system is noted",
+            "pyproject.toml",
+            PYPROJECT,
+            PYPROJECT.replace("hatchling", "hatchling>=1"),
+        ),
+        ("8 metadata", "setup.cfg", SETUP, SETUP.replace("name = x", "name = x\nversion = 2")),
+        ("new script", "setup.cfg", SETUP, add(SETUP, "    y = x:other\n")),
+        ("comment", "setup.cfg", SETUP, SETUP.replace("# a comment", "; another\n")),
+        ("linter", "tox.ini", TOX, TOX.replace("100", "120")),
+        ("build script", "package.json", PACKAGE, PACKAGE.replace("tsc", "tsc -b")),
+        (
+            "dependency",
+            "package.json",
+            PACKAGE,
+            PACKAGE.replace("\"dependencies\":{}", "\"dependencies\":{\"a\":\"1\"}"),
+        ),
+    ];
+    for (name, path, before, after) in pass {
+        assert_ne!(before, after, "{name}");
+        assert_eq!(stops(&[(path, Some(before), Some(after))]), Vec::<String>::new(), "{name}");
+        assert_eq!(guard(kind_of(path), before.as_bytes(), after.as_bytes()), None, "{name}");
+    }
+    // A new file with runner keys is planted, one without is fine, a removed one takes its keys away.
+    let planted = scan_files(&[
+        ("sub/pyproject.toml", None, Some(PYPROJECT)),
+        ("setup.cfg", None, Some("[metadata]\nname = x\n")),
+    ]);
+    let planted: Vec<_> =
+        planted.iter().filter(|f| f.verdict != FenceVerdict::Note).map(|f| f.verdict).collect();
+    assert_eq!(planted, [FenceVerdict::Planted]);
+    assert_eq!(stops(&[("tox.ini", Some(TOX), None)]), ["tox_ini.runner_key"]);
 }
 
 #[test]
@@ -293,9 +574,14 @@ fn hostile_structure_is_refused_or_read_in_bounds() {
         let _ = stops(&[("src/a.rs", Some(LIB), Some(&text))]);
         let _ = stops(&[("src/a.rs", Some(&text), Some(LIB))]);
     }
-    for text in ["a = [".repeat(100_000), format!("{} = 1", "a.".repeat(100_000) + "b"), "[a.".repeat(10) + "x"] {
+    for text in
+        ["a = [".repeat(100_000), format!("{} = 1", "a.".repeat(100_000) + "b"), "[a.".repeat(10) + "x"]
+    {
         let after = format!("[package]\nname = \"x\"\n{text}");
-        assert_eq!(stops(&[("Cargo.toml", Some("[package]\nname = \"x\"\n"), Some(&after))]), ["keys.unreadable"]);
+        assert_eq!(
+            stops(&[("Cargo.toml", Some("[package]\nname = \"x\"\n"), Some(&after))]),
+            ["keys.unreadable"]
+        );
     }
     let deep = "[".repeat(100_000);
     assert_eq!(stops(&[("package.json", Some("{}"), Some(&deep))]), ["keys.unreadable"]);
