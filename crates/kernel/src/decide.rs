@@ -214,11 +214,12 @@ fn answer(next: &mut Draft, command: &Command) -> Result<(), Refusal> {
 
 /// What the contract grants. A question may look and ask, nothing else.
 fn granted(contract: &Contract) -> Vec<Capability> {
-    let mut all = vec![Capability::TreeRead, Capability::ModelCall];
+    // Setup and checks are the operator's own commands: the contract names them, whatever the agent may do.
+    let mut all = vec![Capability::TreeRead, Capability::ModelCall, Capability::CheckRun, Capability::Export];
     if contract.preset.name.starts_with("question") {
         return all;
     }
-    all.extend([Capability::TreeWrite, Capability::CommandRun, Capability::CheckRun, Capability::Export]);
+    all.extend([Capability::TreeWrite, Capability::CommandRun]);
     if contract.network == Network::Host {
         all.push(Capability::NetworkUse);
     }

@@ -1,0 +1,390 @@
+//! Random turns, driven to their end by a driver that lies, stalls, fails and is interrupted. Whatever happens:
+//! replaying the events gives the state, every state has work or a wait or an end, an ended turn refuses everything,
+//! and a success was earned.
+
+use countersign_kernel::contract::*;
+use countersign_kernel::*;
+use countersign_types::*;
+use proptest::prelude::*;
+
+/// Choices read off random bytes; zeros when they run out, so that every run ends.
+struct Dice<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Dice<'_> {
+    fn roll(&mut self, sides: u8) -> u8 {
+        let byte = self.bytes.get(self.at).copied().unwrap_or(0);
+        self.at += 1;
+        byte % sides
+    }
+    fn one_in(&mut self, sides: u8) -> bool {
+        self.at < self.bytes.len() && self.roll(sides) == sides - 1
+    }
+}
+
+fn contract(dice: &mut Dice<'_>) -> Contract {
+    let checks = (0..dice.roll(3))
+        .map(|n| CheckTerms {
+            argv: vec![format!("check{n}")],
+            expect: if dice.one_in(3) { Expect::Guard } else { Expect::Fix },
+            timeout: Millis(1000),
+        })
+        .collect::<Vec<_>>();
+    let question = dice.one_in(4);
+    Contract {
+        schema: CONTRACT_SCHEMA.to_owned(),
+        preset: PresetRef {
+            name: if question { "question@1" } else { "coding@1" }.to_owned(),
+            digest: Digest::of(b"preset"),
+            canonical: true,
+        },
+        model: ModelTerms { reference: "scripted:x".to_owned(), endpoint: None, max_output_tokens: None },
+        trust: Trust::TrustedLocal,
+        sandbox: Tier::Native,
+        floor: TierProperties::new(),
+        network: if dice.one_in(3) { Network::Host } else { Network::None },
+        source: Source::Directory { path: "/src".to_owned() },
+        environment: EnvironmentTerms {
+            setup: dice.one_in(3).then(|| vec!["setup".to_owned()]),
+            probe: dice.one_in(3).then(|| vec!["probe".to_owned()]),
+            ..EnvironmentTerms::default()
+        },
+        change_required: !checks.is_empty() && !dice.one_in(4),
+        checks: if question { Vec::new() } else { checks },
+        scope: if dice.one_in(3) { vec!["src/**".to_owned()] } else { Vec::new() },
+        protect: Vec::new(),
+        require_verified: false,
+        min_strength: dice.one_in(4).then_some(StrengthLevel::Ids),
+        attempts: 1 + u32::from(dice.roll(3)),
+        limits: Limits {
+            turns: 1 + u32::from(dice.roll(6)),
+            tokens: dice.one_in(3).then_some(50),
+            cost: None,
+            deadline: Millis(500),
+            tool_actions: 1 + u32::from(dice.roll(8)),
+            output_bytes: 100,
+            command_timeout: Millis(100),
+            model_retries: 2,
+        },
+        repository_instructions: true,
+    }
+}
+
+fn tree(n: u8) -> Digest {
+    Digest::of(&[n])
+}
+
+fn result(dice: &mut Dice<'_>, kind: EffectKind, expect: impl Fn(CheckIndex) -> Expect) -> EffectResult {
+    let job = match dice.roll(6) {
+        0..=3 => JobSummary::Exited { code: 0 },
+        4 => JobSummary::Exited { code: 1 },
+        _ => JobSummary::Limited,
+    };
+    match kind {
+        EffectKind::Import => EffectResult::Import { tree: tree(0), commit: None, entries: 1, dirty: 0 },
+        EffectKind::Setup => EffectResult::Setup { environment: tree(200), job },
+        EffectKind::Probe => EffectResult::Probe { job },
+        EffectKind::BaseRun { check } => {
+            let verdict = match (dice.roll(8), expect(check)) {
+                (0, _) => BaseVerdict::Environment,
+                (1, Expect::Fix) => BaseVerdict::AlreadyGreen,
+                (2, Expect::Fix) => BaseVerdict::Red { cause: RedCause::Unknown },
+                (_, Expect::Fix) => BaseVerdict::Red { cause: RedCause::Test },
+                (_, Expect::Guard) => BaseVerdict::Green,
+            };
+            EffectResult::BaseRun { verdict, job, cached: false, drift: None }
+        }
+        EffectKind::Open => EffectResult::Open { tier: Tier::Native, observed: TierProperties::new() },
+        EffectKind::ModelCall => {
+            let calls = (0..dice.roll(4))
+                .map(|_| {
+                    let all = [
+                        ToolName::ReadFile,
+                        ToolName::Search,
+                        ToolName::EditFile,
+                        ToolName::Run,
+                        ToolName::Check,
+                        ToolName::Finish,
+                        ToolName::Invalid,
+                    ];
+                    PlannedCall {
+                        tool: all[usize::from(dice.roll(7))],
+                        arguments: tree(1),
+                        blank: dice.one_in(4),
+                    }
+                })
+                .collect();
+            EffectResult::ModelCall {
+                usage: Usage { input: dice.one_in(2).then_some(5), output: Some(5), ..Usage::default() },
+                cost: None,
+                stop: match dice.roll(10) {
+                    8 => ModelStop::Declined,
+                    9 => ModelStop::Length,
+                    _ => ModelStop::Ordinary,
+                },
+                calls,
+                text_bytes: u64::from(dice.roll(2)),
+            }
+        }
+        EffectKind::Tool { tool } => EffectResult::Tool {
+            ok: true,
+            refused: dice.one_in(5),
+            tree: tool.may_write().then(|| tree(dice.roll(3))),
+            output_bytes: u64::from(dice.roll(30)),
+            job: None,
+        },
+        EffectKind::Seal => {
+            EffectResult::Seal { tree: tree(dice.roll(3)), unsealable: u64::from(dice.one_in(5)) }
+        }
+        EffectKind::Inspect => {
+            let (fence, fence_reason) = match dice.roll(6) {
+                4 => (GateStatus::Failed, Some(Reason::ProtectedFiles)),
+                5 => (GateStatus::Unverifiable, Some(Reason::GateUnverifiable)),
+                _ => (GateStatus::Passed, None),
+            };
+            let scope = if dice.one_in(6) { GateStatus::Failed } else { GateStatus::Passed };
+            EffectResult::Inspect {
+                fence,
+                fence_reason,
+                scope,
+                findings: 0,
+                out_of_scope: 0,
+                changed: u64::from(dice.roll(3)),
+            }
+        }
+        EffectKind::Room { .. } => {
+            let (status, reason, strength) = match dice.roll(5) {
+                0 => (GateStatus::Failed, Some(Reason::CheckFailed), None),
+                1 => (GateStatus::Unverifiable, Some(Reason::CheckInconclusive), None),
+                _ => {
+                    let level = StrengthLevel::ALL[usize::from(dice.roll(3))];
+                    (GateStatus::Passed, None, Some(Strength { level, in_process: true }))
+                }
+            };
+            EffectResult::Room { status, reason, strength, job, observed: TierProperties::new() }
+        }
+        EffectKind::Patch => EffectResult::Patch { patch: tree(9), bytes: 1 },
+    }
+}
+
+fn failure(dice: &mut Dice<'_>, kind: EffectKind) -> EffectFailure {
+    let reason = match kind {
+        EffectKind::ModelCall => {
+            [Reason::Overloaded, Reason::RateLimit, Reason::Auth, Reason::Context][usize::from(dice.roll(4))]
+        }
+        EffectKind::Import => Reason::Repository,
+        _ => [Reason::CellDied, Reason::DiskFull][usize::from(dice.roll(2))],
+    };
+    EffectFailure {
+        reason,
+        retry_after: dice.one_in(2).then_some(Millis(10)),
+        reset_at: None,
+        billed: dice.one_in(2),
+    }
+}
+
+/// What a whole run did.
+struct Story {
+    session: Session,
+    events: Vec<(Millis, Event)>,
+    canceled_before_the_end: bool,
+}
+
+fn run(bytes: &[u8]) -> Story {
+    let mut dice = Dice { bytes, at: 0 };
+    let contract = contract(&mut dice);
+    let mut session = Session::new(contract);
+    let mut events: Vec<(Millis, Event)> = Vec::new();
+    let mut now = Millis(1000);
+    let mut commit = |session: &mut Session, now: Millis, authority, command: &Command| {
+        let decided = decide(session, authority, command, now)?;
+        for event in decided {
+            apply(session, now, &event);
+            events.push((now, event));
+        }
+        Ok::<(), Refusal>(())
+    };
+    let person = Authority::External;
+    let driver = Authority::Driver;
+    commit(&mut session, now, person, &Command::Open { contract: tree(77) }).unwrap();
+    commit(&mut session, now, person, &Command::Queue { input: tree(78), bytes: 1 }).unwrap();
+    assert_eq!(work(&session, now), Work::Idle, "nothing runs before approval");
+    commit(&mut session, now, person, &Command::Approve).unwrap();
+    let mut canceled = false;
+    for round in 0.. {
+        assert!(round < 2000, "the turn does not end: {:?}", session.turn);
+        now = now.saturating_add(Millis(u64::from(dice.roll(20))));
+        if dice.one_in(40) {
+            let ended = session.turn.as_ref().unwrap().ending.is_some();
+            let taken = commit(&mut session, now, person, &Command::Cancel(CancelHow::Signal)).is_ok();
+            canceled |= taken && !ended;
+        }
+        if dice.one_in(40) {
+            let _ = commit(&mut session, now, person, &Command::Drain);
+        }
+        match work(&session, now) {
+            Work::Done(_) => break,
+            Work::Idle => panic!("an approved turn is never idle"),
+            Work::Park => commit(&mut session, now, person, &Command::Resume).unwrap(),
+            Work::Tick => commit(&mut session, now, driver, &Command::Tick).unwrap(),
+            Work::Wait { until } => {
+                assert!(until > now, "a wait lies in the future");
+                now = until;
+            }
+            Work::Intend(steps) => {
+                assert!(!steps.is_empty(), "the plan always wants something: {:?}", session.turn);
+                let intents: Vec<Intent> = steps
+                    .iter()
+                    .map(|step| Intent {
+                        effect: step.effect,
+                        kind: step.kind,
+                        request: tree(5),
+                        reserve: if step.kind == EffectKind::ModelCall {
+                            Reservation { tokens: 10 }
+                        } else {
+                            Reservation::default()
+                        },
+                    })
+                    .collect();
+                let stranger = decide(&session, person, &Command::Intend(intents.clone()), now);
+                assert_eq!(stranger, Err(Refusal::NotTheDriver));
+                commit(&mut session, now, driver, &Command::Intend(intents)).unwrap();
+            }
+            Work::Perform { effects, .. } => {
+                let turn = session.turn.clone().unwrap();
+                let terms = session.contract.clone();
+                let expect = |check: CheckIndex| terms.checks[check.0 as usize].expect;
+                let receipts: Vec<Receipt> = effects
+                    .iter()
+                    .map(|effect| {
+                        let kind = turn.outstanding[effect].kind;
+                        let interrupted = turn.cancel.is_some() || turn.drain;
+                        let body = match dice.roll(20) {
+                            19 => ReceiptBody::Failed(failure(&mut dice, kind)),
+                            18 if interrupted => ReceiptBody::Interrupted,
+                            17 if interrupted => ReceiptBody::Unknown,
+                            _ => ReceiptBody::Done(result(&mut dice, kind, expect)),
+                        };
+                        Receipt { effect: *effect, body }
+                    })
+                    .collect();
+                commit(&mut session, now, driver, &Command::Receipts(receipts.clone())).unwrap();
+                let again = decide(&session, driver, &Command::Receipts(receipts), now);
+                assert!(again.is_err(), "a receipt counts once");
+            }
+        }
+    }
+    Story { session, events, canceled_before_the_end: canceled }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn replay_equals_state(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let story = run(&bytes);
+        let mut again = Session::new(story.session.contract.clone());
+        for (at, event) in &story.events {
+            let line = serde_json::to_string(event).unwrap();
+            let read: Event = serde_json::from_str(&line).unwrap();
+            prop_assert_eq!(&read, event);
+            prop_assert!(Event::KINDS.contains(&event.kind()));
+            // What goes into the journal is canonical: no floating number anywhere.
+            canonical_json(event).unwrap();
+            apply(&mut again, *at, &read);
+        }
+        prop_assert_eq!(again, story.session);
+    }
+
+    #[test]
+    fn an_ended_turn_refuses_everything(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let story = run(&bytes);
+        let turn = story.session.turn.clone().unwrap();
+        let effect = EffectId { turn: turn.id, step: 1, slot: 0, attempt: 0 };
+        let intent = Intent {
+            effect, kind: EffectKind::ModelCall, request: tree(1), reserve: Reservation::default(),
+        };
+        let commands = [
+            Command::Approve,
+            Command::Intend(vec![intent]),
+            Command::Receipts(vec![Receipt { effect, body: ReceiptBody::Interrupted }]),
+            Command::Tick,
+            Command::Cancel(CancelHow::Request),
+            Command::Drain,
+            Command::Resume,
+            Command::Recover,
+        ];
+        for command in commands {
+            let answer = decide(&story.session, Authority::Driver, &command, Millis(9_999_999));
+            prop_assert_eq!(answer, Err(Refusal::Ended), "{:?}", command);
+        }
+    }
+
+    #[test]
+    fn a_success_was_earned(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let story = run(&bytes);
+        let turn = story.session.turn.as_ref().unwrap();
+        let contract = &story.session.contract;
+        let ending = turn.ending.unwrap();
+        prop_assert_eq!(ending.reason.outcome(), ending.outcome);
+        if story.canceled_before_the_end {
+            prop_assert_eq!(ending.outcome, Outcome::Canceled, "a cancel wins over everything");
+        }
+        if ending.outcome == Outcome::Verified {
+            prop_assert!(!contract.checks.is_empty());
+            prop_assert_eq!(turn.rooms.len(), contract.checks.len());
+            prop_assert!(turn.rooms.iter().all(|room| room.status == GateStatus::Passed));
+            prop_assert_eq!(turn.gates[&GateKey::Fence].status, GateStatus::Passed);
+            prop_assert!(contract.scope.is_empty() || turn.gates[&GateKey::Scope].status == GateStatus::Passed);
+            let strength = ending.strength.unwrap();
+            prop_assert!(contract.min_strength.is_none_or(|floor| strength.level >= floor));
+            let fit = |run: &BaseRun| matches!(run.verdict, BaseVerdict::Red { .. } | BaseVerdict::Green);
+            prop_assert!(turn.base_runs.iter().all(fit));
+            if ending.rescued_from.is_some() {
+                prop_assert!(turn.sealed.unwrap().tree != turn.base.as_ref().unwrap().tree, "never an unchanged tree");
+            }
+        }
+        if ending.outcome == Outcome::Answered {
+            prop_assert!(contract.checks.is_empty());
+        }
+        prop_assert!(turn.budget.tool_actions <= contract.limits.tool_actions + 8, "one batch at most over the limit");
+        prop_assert!(turn.step <= contract.limits.turns);
+        let completed = story.events.iter().filter(|(_, e)| matches!(e, Event::EffectCompleted { .. }));
+        let mut ids: Vec<_> = completed.filter_map(|(_, e)| e.effect()).collect();
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        prop_assert_eq!(ids.len(), all, "one completion per effect");
+    }
+}
+
+/// A driver that died in the middle is not continued: the turn ends as interrupted, and only once.
+#[test]
+fn a_turn_whose_driver_died_ends_interrupted() {
+    let mut dice = Dice { bytes: &[], at: 0 };
+    let mut session = Session::new(contract(&mut dice));
+    let now = Millis(1);
+    let commit = |session: &mut Session, authority, command: &Command| {
+        for event in decide(session, authority, command, now).unwrap() {
+            apply(session, now, &event);
+        }
+    };
+    commit(&mut session, Authority::External, &Command::Open { contract: tree(1) });
+    commit(&mut session, Authority::External, &Command::Queue { input: tree(2), bytes: 1 });
+    commit(&mut session, Authority::External, &Command::Approve);
+    commit(&mut session, Authority::Driver, &Command::Recover);
+    assert!(matches!(work(&session, now), Work::Intend(_)), "nothing had begun: the turn goes on");
+    let Work::Intend(steps) = work(&session, now) else { panic!() };
+    let intent = Intent {
+        effect: steps[0].effect,
+        kind: steps[0].kind,
+        request: tree(1),
+        reserve: Reservation::default(),
+    };
+    commit(&mut session, Authority::Driver, &Command::Intend(vec![intent]));
+    commit(&mut session, Authority::Driver, &Command::Recover);
+    let Work::Done(ending) = work(&session, now) else { panic!() };
+    assert_eq!((ending.outcome, ending.reason), (Outcome::Interrupted, Reason::EffectUnknown));
+}
