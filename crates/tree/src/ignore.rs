@@ -93,7 +93,8 @@ fn parse_line(line: &[u8]) -> Option<Rule> {
     let parts: Vec<&[u8]> = line.split(|b| *b == b'/').collect();
     let mut steps = Vec::new();
     for (at, part) in parts.iter().enumerate() {
-        if *part == b"**" {
+        // Any run of two or more stars is `**` to git.
+        if part.len() >= 2 && part.iter().all(|b| *b == b'*') {
             if steps.last() != Some(&Step::Deep) {
                 steps.push(Step::Deep);
             }

@@ -1,8 +1,8 @@
 //! The object store for trees: contents in segments, manifests by digest, and which manifest a commit has.
 //!
 //! ```text
-//! segments/<hex>.seg   contents, one after the other, as one seal or import produced them
-//! segments/<hex>.idx   where each lies; <hex> is the sha256 of these bytes
+//! segments/<hex>.seg   contents, one after the other, as one seal or import produced them; then the index that says
+//!                      where each lies, and its length. <hex> is the sha256 of the index
 //! trees/<hex>          a manifest's bytes; <hex> is its digest
 //! trees/<hex>.loc      the segments that hold its contents, one name a line
 //! bases/<commit>       the digest of a commit's manifest
@@ -192,20 +192,25 @@ impl ObjectStore {
         let encoded = index::encode(&sorted);
         let name = Digest::of(&encoded);
         let dir = self.root.join("segments");
-        let (segment_path, index_path) = (segment_file(&dir, &name), index_file(&dir, &name));
+        let segment_path = segment_file(&dir, &name);
+        let end = sorted.last().map_or(0, |l| l.offset + l.len);
+        new.file
+            .set_len(end)
+            .and_then(|()| new.file.write_all_at(&index::with_length(encoded), end))
+            .map_err(at(&new.path))?;
+        // The index is in the same file, so that one sync makes both durable.
         if durability == Durability::Sync {
             new.file.sync_data().map_err(at(&new.path))?;
         }
         fs::rename(&new.path, &segment_path).map_err(at(&segment_path))?;
         new.adopted = true;
-        disk::write_atomic(&index_path, &encoded, durability == Durability::Sync, || self.next_temporary())?;
         if durability == Durability::Sync {
             disk::sync_dir(&dir)?;
         }
 
         let mut state = self.state();
         if durability == Durability::Later {
-            state.pending.extend([segment_path, index_path, dir.clone()]);
+            state.pending.extend([segment_path, dir.clone()]);
         }
         let segment = state.segment(&dir, name);
         for l in sorted {
@@ -312,7 +317,10 @@ impl ObjectStore {
         }
         let manifest = Manifest::decode(&bytes).ok_or_else(|| damaged(&path, "it is no manifest"))?;
         let locator = dir.join(format!("{}.loc", digest.hex()));
-        let names = fs::read(&locator).map_err(at(&locator))?;
+        let names = match fs::read(&locator) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(damaged(&locator, "it is gone")),
+            other => other.map_err(at(&locator))?,
+        };
         let names =
             index::decode_names(&names).ok_or_else(|| damaged(&locator, "it is no list of segments"))?;
         for name in names {
@@ -331,11 +339,17 @@ impl ObjectStore {
             return Ok(());
         }
         let dir = self.root.join("segments");
-        let path = index_file(&dir, &name);
-        let bytes = fs::read(&path).map_err(at(&path))?;
+        let path = segment_file(&dir, &name);
         let damaged = |what| StoreError::Damaged { path: path.clone(), digest: name, what };
+        let file = match File::open(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(damaged("it is gone")),
+            other => other.map_err(at(&path))?,
+        };
+        let bytes = index::read_tail(&file)
+            .map_err(at(&path))?
+            .ok_or_else(|| damaged("its end is no segment index"))?;
         if Digest::of(&bytes) != name {
-            return Err(damaged("its bytes have another digest"));
+            return Err(damaged("its index has another digest"));
         }
         let located = index::decode(&bytes).ok_or_else(|| damaged("it is no segment index"))?;
         let mut state = self.state();
@@ -497,10 +511,6 @@ impl State {
 
 fn segment_file(dir: &Path, name: &Digest) -> PathBuf {
     dir.join(format!("{}.seg", name.hex()))
-}
-
-fn index_file(dir: &Path, name: &Digest) -> PathBuf {
-    dir.join(format!("{}.idx", name.hex()))
 }
 
 /// Hashes every claimed range. `claims` are in the order of their offsets and may not overlap: a hostile list could
