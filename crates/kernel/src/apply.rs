@@ -38,6 +38,7 @@ fn apply_to_turn(turn: &mut Turn, at: Millis, event: &Event) {
                 begin_model_call(turn, *effect);
                 turn.budget.reserve(*reserve);
             }
+            turn.fresh = false;
             let outstanding =
                 Outstanding { kind: *kind, permit: *permit, reserve: *reserve, state: EffectState::Intended };
             turn.outstanding.insert(*effect, outstanding);
@@ -105,6 +106,7 @@ fn apply_to_turn(turn: &mut Turn, at: Millis, event: &Event) {
         }
         Event::Resumed => {
             turn.drain = false;
+            turn.fresh = true;
             if let Some(parked_at) = turn.parked_at.take() {
                 turn.idle = turn.idle.saturating_add(at.saturating_sub(parked_at));
             }

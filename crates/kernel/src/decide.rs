@@ -197,7 +197,8 @@ fn answer(next: &mut Draft, command: &Command) -> Result<(), Refusal> {
         }
         Command::Recover => {
             let turn = next.active()?;
-            if turn.approved_at.is_none() {
+            let in_order = turn.outstanding.is_empty() && (turn.fresh || turn.drain);
+            if turn.approved_at.is_none() || in_order {
                 return Err(Refusal::NothingDue);
             }
             recover(next);
@@ -325,7 +326,6 @@ const fn fits(kind: EffectKind, result: &EffectResult) -> bool {
 /// In this release a turn whose driver died in the middle is not continued: whatever was under way is unknown.
 fn recover(next: &mut Draft) {
     let Some(turn) = &next.session.turn else { return };
-    let untouched = turn.drain || (turn.outstanding.is_empty() && turn.tries.is_empty());
     let under_way: Vec<(EffectId, Class)> =
         turn.outstanding.iter().map(|(id, o)| (*id, o.permit.class)).collect();
     for (effect, class) in under_way {
@@ -335,8 +335,7 @@ fn recover(next: &mut Draft) {
             Event::EffectUnknown { effect }
         });
     }
-    let decision = if untouched { RecoverDecision::Continue } else { RecoverDecision::Interrupt };
-    next.push(Event::Recovered { decision });
+    next.push(Event::Recovered { decision: RecoverDecision::Interrupt });
 }
 
 /// What follows from the state alone, one event at a time. None: the next thing needs an effect, a time or a person.

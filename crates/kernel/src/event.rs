@@ -130,8 +130,6 @@ pub enum CancelHow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecoverDecision {
-    /// Nothing was under way.
-    Continue,
     /// The last driver died in the middle; what it did is not known.
     Interrupt,
 }

@@ -108,6 +108,8 @@ pub struct Turn {
     pub failure: Option<(EffectId, EffectKind, EffectFailure)>,
     pub cancel: Option<CancelHow>,
     pub drain: bool,
+    /// Queued or resumed, and no driver has acted since: there is nothing to recover.
+    pub fresh: bool,
     pub lost: bool,
     pub budget: Budget,
     pub ending: Option<Ending>,
@@ -253,6 +255,7 @@ impl Turn {
             failure: None,
             cancel: None,
             drain: false,
+            fresh: true,
             lost: false,
             budget: Budget::default(),
             ending: None,

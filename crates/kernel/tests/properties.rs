@@ -2,6 +2,8 @@
 //! replaying the events gives the state, every state has work or a wait or an end, an ended turn refuses everything,
 //! and a success was earned.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
 use countersign_kernel::contract::*;
 use countersign_kernel::*;
 use countersign_types::*;
@@ -387,4 +389,35 @@ fn a_turn_whose_driver_died_ends_interrupted() {
     commit(&mut session, Authority::Driver, &Command::Recover);
     let Work::Done(ending) = work(&session, now) else { panic!() };
     assert_eq!((ending.outcome, ending.reason), (Outcome::Interrupted, Reason::EffectUnknown));
+}
+
+/// A turn that was parked and resumed goes on: there is nothing to recover, and the interrupted effect is tried again
+/// under a new id.
+#[test]
+fn a_parked_turn_goes_on_after_resume() {
+    let mut dice = Dice { bytes: &[], at: 0 };
+    let mut session = Session::new(contract(&mut dice));
+    let now = Millis(1);
+    let commit = |session: &mut Session, authority, command: &Command| {
+        for event in decide(session, authority, command, now).unwrap() {
+            apply(session, now, &event);
+        }
+    };
+    commit(&mut session, Authority::External, &Command::Open { contract: tree(1) });
+    commit(&mut session, Authority::External, &Command::Queue { input: tree(2), bytes: 1 });
+    commit(&mut session, Authority::External, &Command::Approve);
+    let Work::Intend(steps) = work(&session, now) else { panic!() };
+    let first = steps[0];
+    let intent =
+        Intent { effect: first.effect, kind: first.kind, request: tree(1), reserve: Reservation::default() };
+    commit(&mut session, Authority::Driver, &Command::Intend(vec![intent]));
+    commit(&mut session, Authority::External, &Command::Drain);
+    let receipt = Receipt { effect: first.effect, body: ReceiptBody::Interrupted };
+    commit(&mut session, Authority::Driver, &Command::Receipts(vec![receipt]));
+    assert_eq!(work(&session, now), Work::Park);
+    commit(&mut session, Authority::External, &Command::Resume);
+    let recover = decide(&session, Authority::Driver, &Command::Recover, now);
+    assert_eq!(recover, Err(Refusal::NothingDue));
+    let Work::Intend(steps) = work(&session, now) else { panic!() };
+    assert_eq!((steps[0].kind, steps[0].effect.attempt), (first.kind, first.effect.attempt + 1));
 }
