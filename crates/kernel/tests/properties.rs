@@ -376,8 +376,8 @@ fn a_turn_whose_driver_died_ends_interrupted() {
     commit(&mut session, Authority::External, &Command::Open { contract: tree(1) });
     commit(&mut session, Authority::External, &Command::Queue { input: tree(2), bytes: 1 });
     commit(&mut session, Authority::External, &Command::Approve);
-    commit(&mut session, Authority::Driver, &Command::Recover);
-    assert!(matches!(work(&session, now), Work::Intend(_)), "nothing had begun: the turn goes on");
+    let nothing = decide(&session, Authority::Driver, &Command::Recover, now);
+    assert_eq!(nothing, Err(Refusal::NothingDue), "nothing had begun: the turn goes on");
     let Work::Intend(steps) = work(&session, now) else { panic!() };
     let intent = Intent {
         effect: steps[0].effect,
