@@ -10,7 +10,7 @@ use countersign_tree::{Change, EntryMode, Glob, GlobError, GlobSet, Manifest, Tr
 use countersign_types::{GateStatus, Reason};
 use serde::{Deserialize, Serialize};
 
-use crate::rules::{Means, RULES, Rule, SHADOWED_STDLIB, When};
+use crate::rules::{Means, RULES, RUNNER_MODULES, Rule, SHADOWED_STDLIB, When};
 use crate::runner::{base_name, is_python, python_module};
 
 /// Findings that a decision carries at most; the rest is counted in its detail.
@@ -165,10 +165,10 @@ impl Fence {
                 Means::ProtectedExisting | Means::AutoLoaded if !is_new => {
                     return find(FenceVerdict::Tampered, rule.name, rule.why);
                 }
-                Means::AutoLoaded | Means::Shadows if is_new => {
+                Means::AutoLoaded if is_new => {
                     return find(FenceVerdict::Planted, rule.name, rule.why);
                 }
-                Means::ProtectedExisting | Means::AutoLoaded | Means::Shadows => {}
+                Means::ProtectedExisting | Means::AutoLoaded => {}
                 Means::Mixed(kind) => {
                     if was_linked(change) {
                         find(
@@ -222,22 +222,18 @@ impl Fence {
         if (name == b"GNUmakefile" || name == b"makefile") && self.make_dirs.contains(dir) {
             return Some("make would read it in place of the existing Makefile".to_owned());
         }
-        // The name that an `import` would find here, and the directory that would have to be on the path for it.
-        let (dir, module) = match name.strip_suffix(b".py") {
-            Some(b"__init__") => (parent(dir), last_part(dir)),
-            Some(stem) => (dir, stem),
-            None => return None,
-        };
-        let module = std::str::from_utf8(module).ok()?;
+        let (dir, module, is_package) = importable(path)?;
         // pytest puts a test's directory first on the path unless that directory is a package itself.
         let in_tests = (dir.split(|b| *b == b'/').any(|part| part == b"tests") || dir == b"test")
             && TreePath::new([dir, b"/__init__.py"].concat())
                 .is_ok_and(|path| self.base.get(&path).is_none());
-        if !(dir.is_empty() || in_tests) {
+        if !(dir.is_empty() || dir == b"src" || in_tests) || self.base_has_module(dir, module) {
             return None;
         }
-        let is_package = name == b"__init__.py";
-        if self.shadows.contains(module) && !self.base_has_module(b"", module) && !(in_tests && is_package) {
+        let stands_for_runner = RUNNER_MODULES.contains(&module) || module.starts_with("pytest_");
+        // Where pytest has put a directory of tests, most standard modules are loaded already.
+        let stands_for_other = self.shadows.contains(module) && (dir.is_empty() || (in_tests && !is_package));
+        if stands_for_runner || stands_for_other {
             return Some(format!("Python would import it in place of the module `{module}`"));
         }
         // A decoy of the product's module beside the tests is what they would import (14, 22).
@@ -277,13 +273,16 @@ impl Fence {
             let texts = globs.globs().iter().map(|glob: &Glob| glob.as_str().to_owned());
             match rule.means {
                 Means::AutoLoaded if rule.when != When::Link => protect.extend(texts),
-                Means::Shadows => protect.extend(texts),
                 Means::Mixed(kind) => fence.extend(texts.map(|glob| FenceKindGuard { glob, kind })),
                 Means::ProtectedExisting => existing.push(globs),
                 Means::AutoLoaded | Means::Noted => {}
             }
         }
-        let listed = self.base.entries().iter().map(|entry| &entry.path);
+        let modules = RUNNER_MODULES.iter().copied().chain(self.shadows.iter().map(String::as_str));
+        for module in modules.filter(|module| !self.base_has_module(b"", module)) {
+            protect.extend([format!("{module}.py"), format!("{module}/__init__.py")]);
+        }
+        let listed = self.base.entries().iter().map(|entry| &entry.path).filter(|path| may_be_test(path));
         let listed = listed.filter(|path| existing.iter().any(|globs| globs.matches(path.as_bytes())));
         protect.extend(listed.chain(&self.programs).filter_map(literal_glob));
         WriteGuard { scope: scope.to_vec(), protect, fence }
@@ -397,6 +396,27 @@ fn clipped(text: &str) -> String {
     }
     text[..end].to_owned()
 }
+
+/// The directory and the name under which Python would import a file, and whether the file makes a package. Extension
+/// modules and byte code without source are imported like sources.
+fn importable(path: &[u8]) -> Option<(&[u8], &str, bool)> {
+    let (dir, name) = (parent(path), last_part(path));
+    let stem = name.split(|b| *b == b'.').next().unwrap_or(name);
+    if ![&b".py"[..], b".pyc", b".so", b".pyd"].iter().any(|end| name.ends_with(end)) {
+        return None;
+    }
+    let (dir, module, is_package) =
+        if stem == b"__init__" { (parent(dir), last_part(dir), true) } else { (dir, stem, false) };
+    std::str::from_utf8(module).ok().map(|module| (dir, module, is_package))
+}
+
+/// False for a path that no `ProtectedExisting` row can match: each of their patterns holds one of these words, and
+/// looking for a word is far cheaper than matching patterns over every file of a large base.
+fn may_be_test(path: &TreePath) -> bool {
+    path.as_bytes().windows(4).any(|window| TEST_WORDS.iter().any(|word| window == word.as_bytes()))
+}
+
+const TEST_WORDS: &[&str] = &["test", "snap", "spec", "fixt"];
 
 fn parent(path: &[u8]) -> &[u8] {
     path.iter().rposition(|b| *b == b'/').map_or(&[], |at| &path[..at])

@@ -49,8 +49,6 @@ pub enum Means {
     ProtectedExisting,
     /// A runner reads it by itself. As `ProtectedExisting`, and a new one is planted.
     AutoLoaded,
-    /// Only a new file is planted: it takes the place of something that the runner imports.
-    Shadows,
     /// The runner's keys in it are compared by the guest, the rest is ordinary.
     Mixed(FenceKind),
     /// Worth telling, stops nothing.
@@ -196,14 +194,6 @@ pub const RULES: &[Rule] = &[
         When::CheckRuns(&["ruff", "flake8", "pylint"]),
         &["**/ruff.toml", "**/.ruff.toml", ".flake8", ".pylintrc", "pylintrc"],
         "the check runs a linter, which loads it",
-    ),
-    rule(
-        "python.shadow_runner",
-        L::Python,
-        M::Shadows,
-        // At the root (`python -m` puts it first on the path), beside tests (pytest does), and in `src`.
-        SHADOW_RUNNER,
-        "it would be imported in place of the test runner or of a module that the runner uses",
     ),
     rule(
         "rust.runner_config",
@@ -368,47 +358,25 @@ pub const RULES: &[Rule] = &[
     ),
 ];
 
-/// Modules that pytest, unittest and doctest, or tests themselves, take their verdict from (25, 51): as a module and as
-/// a package, where a test run's import path starts.
-const SHADOW_RUNNER: &[&str] = &[
-    "pytest.py",
-    "pytest/**",
-    "_pytest/**",
-    "_pytest.py",
-    "pluggy.py",
-    "pluggy/**",
-    "iniconfig.py",
-    "iniconfig/**",
-    "unittest.py",
-    "unittest/**",
-    "doctest.py",
-    "doctest/**",
-    "hypothesis.py",
-    "hypothesis/**",
-    "coverage.py",
-    "coverage/**",
-    "nose.py",
-    "nose/**",
-    "pytest_*.py",
-    "src/pytest.py",
-    "src/pytest/**",
-    "src/_pytest/**",
-    "src/unittest.py",
-    "src/unittest/**",
-    "**/tests/pytest.py",
-    "**/tests/pytest/**",
-    "**/tests/_pytest/**",
-    "**/tests/unittest.py",
-    "**/tests/unittest/**",
-    "**/tests/doctest.py",
-    "**/tests/hypothesis.py",
-    "**/tests/hypothesis/**",
-    "test/pytest.py",
-    "test/unittest.py",
+/// Modules that pytest, unittest and doctest, or tests themselves, take their verdict from (25, 51). A new module of this
+/// name where a test run's import path starts (the root, `src`, or a directory of tests) is planted; so is one whose
+/// name begins with `pytest_`, which could stand for a plug-in.
+pub const RUNNER_MODULES: &[&str] = &[
+    "_pytest",
+    "coverage",
+    "doctest",
+    "hypothesis",
+    "iniconfig",
+    "nose",
+    "packaging",
+    "pluggy",
+    "pytest",
+    "unittest",
+    "xdist",
 ];
 
 /// Standard modules that tests compare with. A new module of this name where a test run's import path starts (the root,
-/// or a directory of tests) would be imported instead. Modules that the interpreter has already loaded by then, or that
+/// or a file in a directory of tests) would be imported instead. Modules that the interpreter has already loaded by then, or that
 /// are built in, cannot be shadowed and are not listed.
 pub const SHADOWED_STDLIB: &[&str] = &[
     "asyncio",

@@ -20,6 +20,7 @@ fn terms(argv: &[&str], expect: Expect) -> CheckTerms {
     CheckTerms { argv: argv.iter().map(|w| (*w).to_owned()).collect(), expect, timeout: Millis(1000) }
 }
 
+#[expect(clippy::unwrap_used, reason = "the id is a literal that is known to be one")]
 fn receipt(end: JobEnd) -> JobReceipt {
     let job = JobId::new("job").unwrap();
     JobReceipt {
@@ -68,7 +69,8 @@ fn a_base_run_is_red_for_a_reason_or_the_agent_does_not_start() {
     let (test, unknown) = (red(RedCause::Test), red(RedCause::Unknown));
     let ok = Some(exit(0));
     // argv, end, probe, verdict (None: a setup error `environment`).
-    let cases: Vec<(&[&str], JobEnd, Option<JobEnd>, Option<BaseVerdict>)> = vec![
+    type Case = (&'static [&'static str], JobEnd, Option<JobEnd>, Option<BaseVerdict>);
+    let cases: Vec<Case> = vec![
         (PYTEST, exit(1), None, Some(test.clone())),
         (SHELL, exit(1), None, Some(unknown.clone())),
         (SHELL, exit(1), ok.clone(), Some(test.clone())),

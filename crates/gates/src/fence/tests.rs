@@ -122,12 +122,21 @@ fn every_path_rule_stops_its_attack_and_lets_its_honest_twin_pass() {
         (PYTEST, "+src/pkg/conf.py", None, ""),
         // Modules that would be imported in place of others (14, 25, 51).
         (PYTEST, "+pytest.py", Some(Reason::PlantedRunnerConfig), "runner.shadow"),
-        (PYTEST, "+_pytest/x.py", Some(Reason::PlantedRunnerConfig), "python.shadow_runner"),
-        (PYTEST, "+pytest_evil.py", Some(Reason::PlantedRunnerConfig), "python.shadow_runner"),
+        (PYTEST, "+_pytest/__init__.py", Some(Reason::PlantedRunnerConfig), "runner.shadow"),
+        (PYTEST, "+pytest_evil.py", Some(Reason::PlantedRunnerConfig), "runner.shadow"),
         (PYTEST, "+math.py", Some(Reason::PlantedRunnerConfig), "runner.shadow"),
         (PYTEST, "+other/tests/calc.py", Some(Reason::PlantedRunnerConfig), "runner.shadow"),
         (PYTEST, "+other/tests/pkg/__init__.py", Some(Reason::PlantedRunnerConfig), "runner.shadow"),
         (&["python", "-m", "checker"], "+checker.py", Some(Reason::PlantedRunnerConfig), "runner.shadow"),
+        (
+            PYTEST,
+            "+pytest.cpython-312-x86_64-linux-gnu.so",
+            Some(Reason::PlantedRunnerConfig),
+            "runner.shadow",
+        ),
+        (PYTEST, "+src/unittest/__init__.pyc", Some(Reason::PlantedRunnerConfig), "runner.shadow"),
+        (PYTEST, "+coverage/lcov.info", None, ""),
+        (PYTEST, "+src/logging.py", None, ""),
         (PYTEST, "+checker.py", None, ""),
         (PYTEST, "+tests/pkg/__init__.py", None, "note.tests_package"),
         (PYTEST, "+src/pkg/math.py", None, ""),
@@ -281,5 +290,14 @@ fn the_guard_refuses_existing_tests_and_lets_new_ones_be_written_again() {
     let sentence = fence.sentence(&["src/**".to_owned()]);
     for part in ["`docs/**`", "`check.sh`", "`src/**`"] {
         assert!(sentence.contains(part), "{sentence}");
+    }
+}
+
+#[test]
+fn every_pattern_of_an_existing_test_holds_a_word_that_is_looked_for_first() {
+    for rule in RULES.iter().filter(|rule| rule.means == Means::ProtectedExisting) {
+        for glob in rule.globs {
+            assert!(TEST_WORDS.iter().any(|word| glob.contains(word)), "{glob}");
+        }
     }
 }

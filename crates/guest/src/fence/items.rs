@@ -73,7 +73,7 @@ pub(super) struct TestModule {
     pub(super) explicit: Option<String>,
 }
 
-/// Macros whose meaning decides tests. A macro of this name in product code changes what every test below it says (11).
+/// Macros whose meaning decides tests. One of this name in product code changes what every test below it says (11).
 const VERDICT_MACROS: &[&str] = &[
     "assert",
     "assert_eq",
@@ -89,6 +89,18 @@ const VERDICT_MACROS: &[&str] = &[
     "matches",
     "vec",
     "format",
+];
+
+/// The same for imports, without those that `no_std` code imports from `alloc`.
+const VERDICT_IMPORTS: &[&str] = &[
+    "assert",
+    "assert_eq",
+    "assert_ne",
+    "debug_assert",
+    "debug_assert_eq",
+    "debug_assert_ne",
+    "panic",
+    "matches",
 ];
 
 /// Attribute names (last path segment) that make a function a test, beside `test`, `test_…` and `…_test`.
@@ -411,7 +423,7 @@ impl<'a> Walker<'_, 'a> {
             }
             _ => {
                 self.mark_range(item.start, item.end);
-                self.note_macros(item);
+                self.note_imported_macros(item);
             }
         }
         Ok(())
@@ -602,6 +614,16 @@ impl<'a> Walker<'_, 'a> {
         while at < to {
             let name = match self.tokens[at] {
                 Token::Ident(name @ ("cfg" | "cfg_attr" | "cfg_select")) => name,
+                // Also inside a macro's braces or a function: what it expands to nobody here can tell.
+                Token::Ident("macro_rules") => {
+                    if let Some(Token::Ident(name)) = self.tokens.get(at + 2).filter(|_| at + 2 < to)
+                        && VERDICT_MACROS.contains(name)
+                    {
+                        self.source.macros.push((*name).to_owned());
+                    }
+                    at += 1;
+                    continue;
+                }
                 _ => {
                     at += 1;
                     continue;
@@ -631,17 +653,17 @@ impl<'a> Walker<'_, 'a> {
         })
     }
 
-    fn note_macros(&mut self, item: &Item<'a>) {
-        match item.kind {
-            Kind::MacroRules if VERDICT_MACROS.contains(&item.name) => {
-                self.source.macros.push(item.name.to_owned())
-            }
-            Kind::Use => {
-                let binds = UseTree::read(self.tokens, item.start, item.end).binds;
-                let found = binds.into_iter().filter(|name| VERDICT_MACROS.contains(name));
-                self.source.macros.extend(found.map(str::to_owned));
-            }
-            _ => {}
+    /// Names of standard macros that an import of product code takes.
+    fn note_imported_macros(&mut self, item: &Item<'a>) {
+        if item.kind == Kind::Use {
+            let binds = UseTree::read(self.tokens, item.start, item.end).binds;
+            let found = binds.into_iter().filter(|name| VERDICT_IMPORTS.contains(name));
+            self.source.macros.extend(found.map(str::to_owned));
+        } else if self.tokens[item.start..item.end].contains(&Token::Ident("crate"))
+            && item.attrs.iter().any(|(from, to)| self.attr_name(*from, *to) == "macro_use")
+        {
+            // `#[macro_use] extern crate x;` takes every name that `x` exports.
+            self.source.macros.push(format!("macro_use {}", item.name));
         }
     }
 }

@@ -31,11 +31,18 @@ const MAX_FINDINGS: usize = 1000;
 /// Bytes of a finding's detail at most.
 const MAX_DETAIL: usize = 200;
 
+/// A Rust source that waits for the others.
+struct Contents<'a> {
+    path: &'a TreePath,
+    before: Option<Vec<u8>>,
+    after: Option<Vec<u8>>,
+}
+
 /// Compares each file before and after. A file that cannot be read or parsed is `Unverifiable`, never fine. Rust
 /// sources are compared together: pass all changed ones in one call.
 pub fn scan(files: &[FenceFile], open: &dyn Fn(&Digest) -> io::Result<Vec<u8>>) -> Vec<FenceFinding> {
     let mut findings = Vec::new();
-    let mut sources: Vec<(&TreePath, Option<Vec<u8>>, Option<Vec<u8>>)> = Vec::new();
+    let mut sources: Vec<Contents<'_>> = Vec::new();
     let mut held = 0_usize;
     for file in files {
         let fetch = |digest: &Option<Digest>| match digest {
@@ -62,14 +69,14 @@ pub fn scan(files: &[FenceFile], open: &dyn Fn(&Digest) -> io::Result<Vec<u8>>) 
                 findings.push(finding(&file.path, FenceVerdict::Unverifiable, "fence.not_read", why));
                 break;
             }
-            sources.push((&file.path, before, after));
+            sources.push(Contents { path: &file.path, before, after });
         } else {
             findings.extend(keys::compare(&file.path, file.kind, before.as_deref(), after.as_deref()));
         }
     }
     let pairs: Vec<rust::Pair<'_>> = sources
         .iter()
-        .map(|(path, before, after)| rust::Pair { path, before: before.as_deref(), after: after.as_deref() })
+        .map(|c| rust::Pair { path: c.path, before: c.before.as_deref(), after: c.after.as_deref() })
         .collect();
     findings.extend(rust::compare(&pairs, true));
     if findings.len() > MAX_FINDINGS {

@@ -56,6 +56,8 @@ pub(super) fn compare(pairs: &[Pair<'_>], whole: bool) -> Vec<FenceFinding> {
         match pair.before.map(read_side) {
             None => {}
             Some(Ok(side)) => before.push(side),
+            // Passed along for what it declares; nothing changed in it.
+            Some(Err(_)) if pair.before == pair.after => continue,
             Some(Err(error)) => {
                 out.push(finding(
                     pair.path,

@@ -132,6 +132,16 @@ fn rust_attacks_are_found_by_the_rule_that_names_them() {
             "rust.verdict_macro_shadowed",
         ),
         (
+            "11 assert_eq behind a macro",
+            format!("mk! {{ macro_rules! assert_eq {{ () => {{}} }} }}\n{LIB}"),
+            "rust.verdict_macro_shadowed",
+        ),
+        (
+            "11 macros of a whole crate",
+            format!("#[macro_use]\nextern crate fakes;\n{LIB}"),
+            "rust.verdict_macro_shadowed",
+        ),
+        (
             "11 assert_eq in the test module",
             lib("use super::*;", "use super::*;\nmacro_rules! assert_eq { ($($t:tt)*) => {} }"),
             "rust.test_name_shadowed",
@@ -244,6 +254,8 @@ fn honest_rust_changes_pass() {
             "new documentation test",
             lib("/// Adds.", "/// Adds.\n///\n/// ```\n/// assert_eq!(sums::add(0, 0), 0);\n/// ```"),
         ),
+        ("no_std imports", lib("mod other;", "mod other;\nuse alloc::{format, vec};")),
+        ("own macro", format!("macro_rules! sum {{ () => {{}} }}\n{LIB}")),
         ("prose", lib("/// Adds.", "/// Adds two numbers; `#[cfg(test)]` is only a word here.")),
         ("visibility of a module", lib("mod other;", "pub(crate) mod other;")),
         ("lint on a test", lib("#[test]", "#[test]\n#[allow(clippy::all)]")),
@@ -562,7 +574,7 @@ fn hostile_structure_is_refused_or_read_in_bounds() {
     for text in [
         "mod a {".repeat(400) + &"}".repeat(400),
         "(".repeat(1_000_000),
-        "use a::{".repeat(400) + &"b".to_owned() + &"}".repeat(400) + ";",
+        "use a::{".repeat(400) + "b" + &"}".repeat(400) + ";",
         "#[a]".repeat(200_000),
         "r#\"".repeat(100_000),
         "/*".repeat(300_000),
