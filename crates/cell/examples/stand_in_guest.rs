@@ -32,7 +32,10 @@ fn main() -> std::io::Result<()> {
         let mut body = vec![0_u8; u32::from_be_bytes(prefix) as usize];
         channel.read_exact(&mut body)?;
         match body.as_slice() {
-            b"die" => std::process::exit(3),
+            b"die" => {
+                writeln!(std::io::stderr(), "last words \x1b[31m")?;
+                std::process::exit(3);
+            }
             b"huge" => {
                 channel.write_all(&u32::MAX.to_be_bytes())?;
                 continue;

@@ -3,12 +3,13 @@
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use countersign_types::MAX_FRAME;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::CellError;
 
@@ -16,6 +17,9 @@ use crate::CellError;
 pub(crate) const MAX_FDS: usize = 64;
 /// Requests that may wait in line.
 const LINE: usize = 16;
+
+/// How long to wait for the launcher's word on a guest that ended.
+const LAST_WORDS_WAIT: Duration = Duration::from_secs(1);
 
 type Answer = Result<Vec<u8>, CellError>;
 
@@ -31,11 +35,20 @@ pub(crate) struct Guest(mpsc::Sender<Asked>);
 
 impl Guest {
     /// Takes the controller's end. The task ends, and the channel is closed, when the last handle is dropped.
-    pub(crate) fn start(mut channel: UnixStream) -> Self {
+    pub(crate) fn start(mut channel: UnixStream, mut last_words: watch::Receiver<Option<String>>) -> Self {
         let (sender, mut line) = mpsc::channel::<Asked>(LINE);
         tokio::spawn(async move {
             while let Some(asked) = line.recv().await {
-                let answer = exchange(&mut channel, &asked.request, &asked.fds).await;
+                let mut answer = exchange(&mut channel, &asked.request, &asked.fds).await;
+                if let Err(CellError::Died(what)) = &mut answer {
+                    // The launcher tells how it died on another socket, a moment later.
+                    let told =
+                        tokio::time::timeout(LAST_WORDS_WAIT, last_words.wait_for(Option::is_some)).await;
+                    if let Ok(Ok(words)) = told {
+                        what.push_str(": ");
+                        what.push_str(words.as_deref().unwrap_or_default());
+                    }
+                }
                 let broken = answer.is_err();
                 // Nobody may be waiting any more; the exchange had to be finished all the same.
                 drop(asked.reply.send(answer));

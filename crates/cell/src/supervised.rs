@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, Command};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::guest::{self, Guest};
 use crate::{Binaries, Cell, CellError, CellSpec};
@@ -32,7 +32,8 @@ const EXIT_GRACE: Duration = Duration::from_secs(10);
 /// What waits for an answer of the launcher.
 #[derive(Debug, Default)]
 struct Waiting {
-    jobs: HashMap<JobId, oneshot::Sender<JobReceipt>>,
+    /// None: its caller went away. It stays until its receipt comes, so that no later job gets that receipt.
+    jobs: HashMap<JobId, Option<oneshot::Sender<JobReceipt>>>,
     end: Option<oneshot::Sender<Result<u32, CellError>>>,
     /// Why the launcher's socket ended; nothing is answered after that.
     over: Option<String>,
@@ -45,6 +46,8 @@ pub(crate) struct Supervised {
     home: PathBuf,
     requests: mpsc::UnboundedSender<CellRequest>,
     waiting: Arc<Mutex<Waiting>>,
+    /// Told whenever a job is over.
+    finished: Arc<Notify>,
     guest: Guest,
 }
 
@@ -123,9 +126,19 @@ pub(crate) async fn open(
     let (requests, queue) = mpsc::unbounded_channel();
     let waiting = Arc::new(Mutex::new(Waiting::default()));
     tokio::spawn(write_requests(write, queue));
-    tokio::spawn(read_responses(read, child, Arc::clone(&waiting)));
+    let finished = Arc::new(Notify::new());
+    let (last_words, heard) = watch::channel(None);
+    tokio::spawn(read_responses(read, child, Arc::clone(&waiting), Arc::clone(&finished), last_words));
     let (workspace, home) = paths;
-    Ok(Arc::new(Supervised { observation, workspace, home, requests, waiting, guest: Guest::start(channel) }))
+    Ok(Arc::new(Supervised {
+        observation,
+        workspace,
+        home,
+        requests,
+        waiting,
+        finished,
+        guest: Guest::start(channel, heard),
+    }))
 }
 
 fn unavailable(tier: Tier, why: String) -> CellError {
@@ -143,6 +156,7 @@ fn kind(response: &CellResponse) -> &'static str {
         CellResponse::Ready { .. } => "ready",
         CellResponse::Unavailable { .. } => "unavailable",
         CellResponse::Finished { .. } => "finished",
+        CellResponse::GuestDied { .. } => "guest_died",
         CellResponse::Ended { .. } => "ended",
         CellResponse::Failed { .. } => "failed",
     }
@@ -183,15 +197,25 @@ async fn write_requests(mut socket: OwnedWriteHalf, mut queue: mpsc::UnboundedRe
     }
 }
 
-async fn read_responses(mut socket: OwnedReadHalf, child: Child, waiting: Arc<Mutex<Waiting>>) {
+async fn read_responses(
+    mut socket: OwnedReadHalf,
+    child: Child,
+    waiting: Arc<Mutex<Waiting>>,
+    finished: Arc<Notify>,
+    last_words: watch::Sender<Option<String>>,
+) {
     let mut why = "its launcher ended".to_owned();
     loop {
         match read_response(&mut socket).await {
             Ok(Some(CellResponse::Finished { receipt })) => {
-                if let Some(waiter) = lock(&waiting).jobs.remove(&receipt.job) {
-                    // A dropped `run` has nobody who waits.
+                if let Some(Some(waiter)) = lock(&waiting).jobs.remove(&receipt.job) {
+                    // Its caller may go away at this very moment.
                     drop(waiter.send(receipt));
                 }
+                finished.notify_waiters();
+            }
+            Ok(Some(CellResponse::GuestDied { what })) => {
+                last_words.send_replace(Some(what));
             }
             Ok(Some(CellResponse::Ended { survivors })) => {
                 "it was ended".clone_into(&mut why);
@@ -226,6 +250,7 @@ async fn read_responses(mut socket: OwnedReadHalf, child: Child, waiting: Arc<Mu
         waiting.end = None;
         waiting.over = Some(why);
     }
+    finished.notify_waiters();
     drop(socket);
     see_off(child);
 }
@@ -253,21 +278,35 @@ impl Supervised {
     async fn run_job(&self, spec: JobSpec) -> Result<JobReceipt, CellError> {
         let job = spec.job.clone();
         let (sender, receipt) = oneshot::channel();
-        {
-            let mut waiting = lock(&self.waiting);
-            if let Some(why) = &waiting.over {
-                return Err(CellError::Died(why.clone()));
-            }
-            if waiting.jobs.contains_key(&job) {
-                return Err(CellError::Protocol(format!("job {job} runs already")));
-            }
-            waiting.jobs.insert(job.clone(), sender);
-        }
+        self.register(&job, sender).await?;
         let mut cancel = CancelOnDrop { requests: &self.requests, waiting: &self.waiting, job: Some(job) };
         self.requests.send(CellRequest::Run(spec)).map_err(|_| self.died())?;
         let received = receipt.await;
         cancel.job = None;
         received.map_err(|_| self.died())
+    }
+
+    /// Waits for an abandoned job of the same id to be over.
+    async fn register(&self, job: &JobId, sender: oneshot::Sender<JobReceipt>) -> Result<(), CellError> {
+        loop {
+            // Made before looking, so that a receipt between looking and waiting is not missed.
+            let changed = self.finished.notified();
+            {
+                let mut waiting = lock(&self.waiting);
+                if let Some(why) = &waiting.over {
+                    return Err(CellError::Died(why.clone()));
+                }
+                match waiting.jobs.get(job) {
+                    Some(Some(_)) => return Err(CellError::Protocol(format!("job {job} runs already"))),
+                    Some(None) => {}
+                    None => {
+                        waiting.jobs.insert(job.clone(), Some(sender));
+                        return Ok(());
+                    }
+                }
+            }
+            changed.await;
+        }
     }
 
     async fn end_cell(&self, delete: bool) -> Result<(), CellError> {
@@ -301,7 +340,10 @@ struct CancelOnDrop<'a> {
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(job) = self.job.take() {
-            lock(self.waiting).jobs.remove(&job);
+            // Absent when the receipt has come meanwhile.
+            if let Some(waiter) = lock(self.waiting).jobs.get_mut(&job) {
+                *waiter = None;
+            }
             drop(self.requests.send(CellRequest::Cancel { job }));
         }
     }

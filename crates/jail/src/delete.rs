@@ -2,7 +2,7 @@
 //! is followed, and no path is longer than one name.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -21,6 +21,8 @@ pub fn empty(top: BorrowedFd<'_>) -> rustix::io::Result<()> {
                 continue;
             }
             let directory = open(top, &name)?;
+            // Its entries go away; without write permission they could not. Fails where privileges make it needless.
+            let _ = rustix::fs::fchmod(&directory, Mode::RWXU);
             for (child, kind) in entries(directory.as_fd())? {
                 if remove(directory.as_fd(), &child, kind)? {
                     continue;
@@ -33,6 +35,11 @@ pub fn empty(top: BorrowedFd<'_>) -> rustix::io::Result<()> {
                     let flags = rustix::fs::RenameFlags::NOREPLACE;
                     match rustix::fs::renameat_with(&directory, &child, top, &to, flags) {
                         Err(Errno::EXIST) => {}
+                        // A directory's own `..` changes with the move, which needs write permission for it.
+                        Err(Errno::ACCESS) if unlock(directory.as_fd(), &child).is_ok() => {
+                            rustix::fs::renameat_with(&directory, &child, top, &to, flags)?;
+                            break;
+                        }
                         other => break other?,
                     }
                 }
@@ -60,7 +67,21 @@ fn remove(at: BorrowedFd<'_>, name: &CStr, kind: FileType) -> rustix::io::Result
 
 fn open(at: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(at, name, flags, Mode::empty())
+    match rustix::fs::openat(at, name, flags, Mode::empty()) {
+        Err(Errno::ACCESS) => {
+            unlock(at, name)?;
+            rustix::fs::openat(at, name, flags, Mode::empty())
+        }
+        other => other,
+    }
+}
+
+/// Gives the owner, who we are, every permission on a directory, without following a link that took its place.
+fn unlock(at: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = rustix::fs::openat(at, name, flags, Mode::empty())?;
+    // fchmod refuses path descriptors, and fchmodat2 is too new; /proc leads to exactly this directory.
+    rustix::fs::chmod(format!("/proc/self/fd/{}", directory.as_raw_fd()), Mode::RWXU)
 }
 
 fn entries(directory: BorrowedFd<'_>) -> rustix::io::Result<Vec<(CString, FileType)>> {
@@ -72,4 +93,38 @@ fn entries(directory: BorrowedFd<'_>) -> rustix::io::Result<Vec<(CString, FileTy
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn removes_deep_locked_and_oddly_named_trees_and_follows_nothing() {
+        let base = std::env::temp_dir().join(format!("countersign-delete-{}", std::process::id()));
+        let (top, outside) = (base.join("top"), base.join("outside"));
+        fs::create_dir_all(&outside).unwrap();
+        fs::create_dir_all(top.join("a/b/c")).unwrap();
+        fs::write(outside.join("kept"), "x").unwrap();
+        symlink(&outside, top.join("a/link")).unwrap();
+        fs::write(top.join("a/b/odd\nname"), "x").unwrap();
+        fs::create_dir_all(top.join(".countersign-removed-0/x/y")).unwrap();
+        // Deeper than PATH_MAX can say.
+        let mut here = open(rustix::fs::CWD, &CString::new(top.to_str().unwrap()).unwrap()).unwrap();
+        for _ in 0..3000 {
+            rustix::fs::mkdirat(&here, "deeper", Mode::RWXU).unwrap();
+            here = open(here.as_fd(), c"deeper").unwrap();
+        }
+        for path in ["a/b/c", "a/b"] {
+            fs::set_permissions(top.join(path), fs::Permissions::from_mode(0o000)).unwrap();
+        }
+        let directory = open(rustix::fs::CWD, &CString::new(top.to_str().unwrap()).unwrap()).unwrap();
+        empty(directory.as_fd()).unwrap();
+        assert_eq!(fs::read_dir(&top).unwrap().count(), 0);
+        assert!(outside.join("kept").exists());
+        fs::remove_dir_all(&base).unwrap();
+    }
 }

@@ -54,6 +54,8 @@ pub struct Channels {
     pub lifeline: OwnedFd,
     /// `cgroup.procs` files, opened by somebody who may move processes.
     pub cgroups: Vec<OwnedFd>,
+    /// Processes that the cell's user may have in all, where no cgroup holds the job's own limit.
+    pub processes: Option<u32>,
 }
 
 /// Lines that the job's processes write to the launcher.
@@ -110,7 +112,7 @@ pub fn run_init(tier: Tier, work: &Work, channels: Channels, filters: Option<&Fi
             sys::exit_now(NOT_STARTED);
         }
     };
-    let Channels { stdout, stderr, report, lifeline, cgroups } = channels;
+    let Channels { stdout, stderr, report, lifeline, cgroups, processes: _ } = channels;
     drop((stdout, stderr, cgroups));
     let ended = wait_for(command, &lifeline);
     let killed = kill_rest(native);
@@ -260,7 +262,7 @@ fn confine(native: bool, run_as: RunAs, channels: &Channels, filters: Option<&Fi
     rustix::stdio::dup2_stdin(&null).named("setting standard input")?;
     rustix::stdio::dup2_stdout(&channels.stdout).named("setting standard output")?;
     rustix::stdio::dup2_stderr(&channels.stderr).named("setting standard error")?;
-    limits().named("setting limits")?;
+    limits(channels.processes.filter(|_| native)).named("setting limits")?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
     if native {
         let (id, capabilities) = match run_as {
@@ -281,7 +283,11 @@ fn confine(native: bool, run_as: RunAs, channels: &Channels, filters: Option<&Fi
 }
 
 /// Core dumps off; open files at a sane soft limit. Hard limits are only ever left as they are.
-fn limits() -> rustix::io::Result<()> {
+fn limits(processes: Option<u32>) -> rustix::io::Result<()> {
+    if let Some(most) = processes.map(u64::from) {
+        let most = rustix::process::getrlimit(Resource::Nproc).maximum.map_or(most, |hard| hard.min(most));
+        rustix::process::setrlimit(Resource::Nproc, Rlimit { current: Some(most), maximum: Some(most) })?;
+    }
     rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     let files = rustix::process::getrlimit(Resource::Nofile);
     let current = Some(files.maximum.map_or(OPEN_FILES, |hard| hard.min(OPEN_FILES)));

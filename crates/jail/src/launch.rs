@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use countersign_types::{CellLaunch, Tier};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::delete;
@@ -25,13 +26,16 @@ pub struct Standing {
     pub socket: OwnedFd,
     pub receiver: Receiver,
     pub native: Option<Native>,
+    /// What the guest writes to standard error: its last words, should it die.
+    pub guest_errors: Option<OwnedFd>,
 }
 
 /// What only the native tier has.
 #[derive(Debug)]
 pub struct Native {
     userns: OwnedFd,
-    pub secret: Secret,
+    /// Removed when the canary has looked.
+    pub secret: Option<Secret>,
 }
 
 /// A file outside of the cell that every user of the host may read: the canary must not find it.
@@ -51,12 +55,14 @@ pub fn launch(tier: Tier, launch: &CellLaunch, channel: &OwnedFd) -> Result<Stan
         .context(|| format!("opening the guest {}", launch.guest.display()))?;
     let mut standing = if tier == Tier::Host { host(launch)? } else { native(launch)? };
     let enter = Order::Enter { tmp_limit: launch.tmp_limit, network: !launch.host_network };
-    wire::send(standing.socket.as_fd(), &enter, &[guest.as_fd(), channel.as_fd()])?;
+    let (errors, written) = pipe_with(PipeFlags::CLOEXEC).context(|| "making a pipe".to_owned())?;
+    wire::send(standing.socket.as_fd(), &enter, &[guest.as_fd(), channel.as_fd(), written.as_fd()])?;
+    standing.guest_errors = Some(errors);
     match answer(&mut standing)? {
         Notice::Entered => Ok(standing),
         Notice::Failed { why } => Err(JailError::Unavailable { why, fix: ids::userns_fix() }),
-        Notice::Gone { .. } => {
-            Err(JailError::Protocol("the supervisor spoke of a job that was never started".to_owned()))
+        Notice::Gone { .. } | Notice::GuestGone { .. } => {
+            Err(JailError::Protocol("the supervisor spoke out of turn".to_owned()))
         }
     }
 }
@@ -79,7 +85,7 @@ fn host(launch: &CellLaunch) -> Result<Standing> {
     }
     let plan = GuestPlan { workspace: text(&workspace)?, home: text(&home)? };
     let (pid, socket) = fork_supervisor(Tier::Host, 0, None, plan)?;
-    Ok(Standing { supervisor: pid, socket, receiver: Receiver::default(), native: None })
+    Ok(Standing { supervisor: pid, socket, receiver: Receiver::default(), native: None, guest_errors: None })
 }
 
 fn text(path: &Path) -> Result<String> {
@@ -113,8 +119,8 @@ fn native(launch: &CellLaunch) -> Result<Standing> {
     let userns = rustix::fs::openat(CWD, &path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .context(|| format!("opening {path}"))?;
     send_items(&socket, layout::collect(launch, ids, userns.as_fd())?)?;
-    let native = Some(Native { userns, secret });
-    Ok(Standing { supervisor, socket, receiver: Receiver::default(), native })
+    let native = Some(Native { userns, secret: Some(secret) });
+    Ok(Standing { supervisor, socket, receiver: Receiver::default(), native, guest_errors: None })
 }
 
 fn send_items(socket: &OwnedFd, placed: Vec<Placed>) -> Result<()> {

@@ -30,6 +30,8 @@ const PIPE_SIZE: usize = 256 * 1024;
 /// Reads of one pipe after the job is dead: what it can still hold, and not what a descriptor that was handed to
 /// another job may add for ever.
 const DRAIN_READS: usize = 8;
+/// Bytes of the guest's standard error that are kept.
+const LAST_WORDS: u64 = 2048;
 /// The canary's own limits; it needs a few kilobytes and milliseconds.
 const CANARY_LIMITS: JobLimits = JobLimits {
     wall: Millis::from_secs(10),
@@ -87,12 +89,13 @@ pub struct Launcher {
     state_dir: PathBuf,
     host_network: bool,
     over: Option<Over>,
+    guest_errors: Stream,
 }
 
 impl Launcher {
     pub fn new(
         tier: Tier,
-        standing: Standing,
+        mut standing: Standing,
         control: OwnedFd,
         receiver: Receiver,
         state_dir: PathBuf,
@@ -100,6 +103,10 @@ impl Launcher {
     ) -> Result<Self> {
         rustix::io::ioctl_fionbio(&control, true).context(|| "preparing the control socket".to_owned())?;
         let places = Places::find();
+        let guest_errors = Stream { fd: standing.guest_errors.take(), capture: Capture::new(0, LAST_WORDS) };
+        if let Some(fd) = &guest_errors.fd {
+            rustix::io::ioctl_fionbio(fd, true).context(|| "preparing a pipe".to_owned())?;
+        }
         let (outgoing, jobs) = (vec![], BTreeMap::new());
         Ok(Self {
             tier,
@@ -114,6 +121,7 @@ impl Launcher {
             state_dir,
             host_network,
             over: None,
+            guest_errors,
         })
     }
 
@@ -121,7 +129,8 @@ impl Launcher {
     pub fn run(mut self) -> Over {
         let begun = match &self.standing.native {
             Some(native) => {
-                let secret = native.secret.0.to_string_lossy().into_owned();
+                let secret =
+                    native.secret.as_ref().map(|s| s.0.to_string_lossy().into_owned()).unwrap_or_default();
                 let runner_uid = rustix::process::geteuid().as_raw();
                 let plan = CanaryPlan { runner_uid, secret, memory_held: false, pids_held: false };
                 self.start(None, CANARY_LIMITS, |groups| {
@@ -179,6 +188,9 @@ impl Launcher {
                             self.notice(&frame)?;
                         }
                     }
+                    Source::GuestErrors => {
+                        self.guest_errors.read(&mut buffer);
+                    }
                     Source::Output(index, which) => self.read_output(index, which, &mut buffer)?,
                     Source::Report(index) => {
                         if let Some(job) = self.jobs.get_mut(&index) {
@@ -198,6 +210,10 @@ impl Launcher {
             PollFd::new(&self.standing.socket, PollFlags::IN),
         ];
         let mut sources = vec![Source::ControlIn, Source::Supervisor];
+        if let Some(fd) = &self.guest_errors.fd {
+            fds.push(PollFd::new(fd, PollFlags::IN));
+            sources.push(Source::GuestErrors);
+        }
         for (index, job) in &self.jobs {
             for (which, stream) in job.streams.iter().enumerate() {
                 if let Some(fd) = &stream.fd {
@@ -277,9 +293,11 @@ impl Launcher {
         }
         let groups = self.places.make(&limits);
         let entrances = groups.entrances();
+        let processes = limits.processes.filter(|_| !groups.held().1);
         let index = self.next;
         self.next += 1;
-        let order = Order::Start { index, work: Box::new(work(&groups)), cgroups: entrances.len() };
+        let order =
+            Order::Start { index, work: Box::new(work(&groups)), cgroups: entrances.len(), processes };
         let mut fds = vec![out_write.as_fd(), err_write.as_fd(), report_write.as_fd()];
         fds.extend(entrances.iter().map(AsFd::as_fd));
         let stream =
@@ -354,6 +372,20 @@ impl Launcher {
                 }
                 Ok(())
             }
+            Notice::GuestGone { how } => {
+                let mut buffer = vec![0_u8; READ_CHUNK];
+                for _ in 0..DRAIN_READS {
+                    if !self.guest_errors.read(&mut buffer) {
+                        break;
+                    }
+                }
+                let words =
+                    std::mem::replace(&mut self.guest_errors.capture, Capture::new(0, LAST_WORDS)).finish();
+                // A guest may have been taken over: its words are shown, not sent to a terminal.
+                let words = String::from_utf8_lossy(&words.tail).trim().escape_debug().to_string();
+                self.respond(&CellResponse::GuestDied { what: format!("{how}: {words}") });
+                Ok(())
+            }
             Notice::Failed { why } => Err(JailError::Protocol(why)),
             Notice::Entered => Ok(()),
         }
@@ -384,7 +416,9 @@ impl Launcher {
 
     /// `Ready` only if the canary saw everything that the tier demands.
     fn judge(&mut self, end: &JobEnd, output: &[u8]) {
-        // The file has done its work.
+        if let Some(native) = &mut self.standing.native {
+            native.secret = None;
+        }
         let seen: Option<Observation> = serde_json::from_slice(output).ok();
         let Some(mut observation) = seen.filter(|_| *end == JobEnd::Exited { code: 0 }) else {
             let why = format!("the canary could not look around: {end:?}");
@@ -464,6 +498,7 @@ enum Source {
     ControlIn,
     ControlOut,
     Supervisor,
+    GuestErrors,
     Output(u64, usize),
     Report(u64),
 }

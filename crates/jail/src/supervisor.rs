@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use countersign_types::Tier;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, wait, waitpid};
 use rustix::thread::{Gid, Uid};
 use serde::{Deserialize, Serialize};
@@ -24,10 +25,10 @@ use crate::wire::{self, Fill, Receiver};
 pub enum Order {
     /// One descriptor for each `Item::Mount`.
     Place { items: Vec<Item> },
-    /// The guest's program and its channel. Enters the cell and starts the guest.
+    /// The guest's program, its channel and its standard error. Enters the cell and starts the guest.
     Enter { tmp_limit: u64, network: bool },
     /// stdout, stderr, report, then `cgroups` many `cgroup.procs`.
-    Start { index: u64, work: Box<Work>, cgroups: usize },
+    Start { index: u64, work: Box<Work>, cgroups: usize, processes: Option<u32> },
     /// Ask the job's first process to kill the job and report.
     Cut { index: u64 },
     /// Kill the job's first process, and with its namespace the job.
@@ -44,6 +45,9 @@ pub enum Notice {
     /// No process of the job exists any more.
     Gone {
         index: u64,
+    },
+    GuestGone {
+        how: String,
     },
 }
 
@@ -68,6 +72,7 @@ struct Supervisor {
     receiver: Receiver,
     filters: Option<Filters>,
     guest: GuestPlan,
+    running_guest: Option<(Pid, OwnedFd)>,
     jobs: BTreeMap<u64, Running>,
     placed: Vec<(Item, Option<OwnedFd>)>,
 }
@@ -80,6 +85,7 @@ pub fn run(tier: Tier, control: OwnedFd, filters: Option<Filters>, guest: GuestP
         receiver: Receiver::default(),
         filters,
         guest,
+        running_guest: None,
         jobs: BTreeMap::new(),
         placed: vec![],
     };
@@ -111,6 +117,7 @@ impl Supervisor {
             let Some(control) = &self.control else { return Ok(()) };
             let mut fds = vec![PollFd::new(control, PollFlags::IN)];
             fds.extend(self.jobs.values().map(|running| PollFd::new(&running.pidfd, PollFlags::IN)));
+            fds.extend(self.running_guest.iter().map(|(_, pidfd)| PollFd::new(pidfd, PollFlags::IN)));
             let polled = poll(&mut fds, None);
             let readable = polled.is_ok() && fds.first().is_some_and(|fd| !fd.revents().is_empty());
             drop(fds);
@@ -130,7 +137,15 @@ impl Supervisor {
     }
 
     fn reap(&mut self) {
-        while let Ok(Some((pid, _))) = wait(WaitOptions::NOHANG) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            if self.running_guest.as_ref().is_some_and(|(guest, _)| *guest == pid) {
+                self.running_guest = None;
+                let how = match (status.exit_status(), status.terminating_signal()) {
+                    (Some(code), _) => format!("exit code {code}"),
+                    (None, signal) => format!("signal {}", signal.unwrap_or_default()),
+                };
+                self.tell(&Notice::GuestGone { how });
+            }
             let index = self.jobs.iter().find(|(_, running)| running.init == pid).map(|(index, _)| *index);
             if let Some(index) = index {
                 self.jobs.remove(&index);
@@ -150,20 +165,24 @@ impl Supervisor {
             }
             Order::Enter { tmp_limit, network } => {
                 let (program, channel) = (self.receiver.next_fd()?, self.receiver.next_fd()?);
+                let errors = self.receiver.next_fd()?;
                 if self.tier == Tier::Host {
                     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
                         .context(|| "becoming the parent of orphans".to_owned())?;
                 } else {
                     self.enter(tmp_limit, network)?;
                 }
-                self.start_guest(&program, &channel)?;
+                self.start_guest(&program, [&channel, &errors])?;
                 self.tell(&Notice::Entered);
             }
-            Order::Start { index, work, cgroups } => {
+            Order::Start { index, work, cgroups, processes } => {
                 let (stdout, stderr) = (self.receiver.next_fd()?, self.receiver.next_fd()?);
                 let report = self.receiver.next_fd()?;
                 let cgroups = (0..cgroups).map(|_| self.receiver.next_fd()).collect::<Result<Vec<_>>>()?;
-                self.start_job(index, &work, stdout, stderr, report, cgroups)?;
+                let (lifeline, held) =
+                    pipe_with(PipeFlags::CLOEXEC).context(|| "making a pipe".to_owned())?;
+                let channels = Channels { stdout, stderr, report, lifeline, cgroups, processes };
+                self.start_job(index, &work, channels, held)?;
             }
             Order::Cut { index } => {
                 if let Some(running) = self.jobs.get_mut(&index) {
@@ -197,7 +216,7 @@ impl Supervisor {
         root::enter(std::mem::take(&mut self.placed), tmp_limit)
     }
 
-    fn start_guest(&self, program: &OwnedFd, channel: &OwnedFd) -> Result<()> {
+    fn start_guest(&mut self, program: &OwnedFd, streams: [&OwnedFd; 2]) -> Result<()> {
         let strings = |texts: &[String]| {
             texts.iter().map(|t| CString::new(t.as_str())).collect::<std::result::Result<Vec<_>, _>>()
         };
@@ -215,12 +234,18 @@ impl Supervisor {
             return Err(JailError::Protocol("a NUL byte in a path".to_owned()));
         };
         // A pipe that exec closes tells whether the guest was started.
-        let (failure, told) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-            .context(|| "making a pipe".to_owned())?;
-        if let Forked::Child = sys::fork(0).context(|| "forking for the guest".to_owned())? {
-            let error = self.become_guest(program, channel, &argv, &env);
-            let _ = rustix::io::write(&told, error.to_string().as_bytes());
-            sys::exit_now(1);
+        let (failure, told) = pipe_with(PipeFlags::CLOEXEC).context(|| "making a pipe".to_owned())?;
+        match sys::fork(0).context(|| "forking for the guest".to_owned())? {
+            Forked::Child => {
+                let error = self.become_guest(program, streams, &argv, &env);
+                let _ = rustix::io::write(&told, error.to_string().as_bytes());
+                sys::exit_now(1);
+            }
+            Forked::Parent(pid) => {
+                let pidfd =
+                    pidfd_open(pid, PidfdFlags::empty()).context(|| "watching the guest".to_owned())?;
+                self.running_guest = Some((pid, pidfd));
+            }
         }
         drop(told);
         let mut text = String::new();
@@ -236,7 +261,7 @@ impl Supervisor {
     fn become_guest(
         &self,
         program: &OwnedFd,
-        channel: &OwnedFd,
+        [channel, errors]: [&OwnedFd; 2],
         argv: &[CString],
         env: &[CString],
     ) -> std::io::Error {
@@ -244,7 +269,7 @@ impl Supervisor {
             let null = root::null()?;
             rustix::stdio::dup2_stdin(channel)?;
             rustix::stdio::dup2_stdout(&null)?;
-            rustix::stdio::dup2_stderr(&null)?;
+            rustix::stdio::dup2_stderr(errors)?;
             rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
             if self.tier == Tier::Host {
                 rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -264,17 +289,7 @@ impl Supervisor {
         }
     }
 
-    fn start_job(
-        &mut self,
-        index: u64,
-        work: &Work,
-        stdout: OwnedFd,
-        stderr: OwnedFd,
-        report: OwnedFd,
-        cgroups: Vec<OwnedFd>,
-    ) -> Result<()> {
-        let (lifeline, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-            .context(|| "making a pipe".to_owned())?;
+    fn start_job(&mut self, index: u64, work: &Work, channels: Channels, held: OwnedFd) -> Result<()> {
         let namespaces = if self.tier == Tier::Host { 0 } else { libc::CLONE_NEWPID | libc::CLONE_NEWNS };
         match sys::fork(namespaces) {
             Ok(Forked::Child) => {
@@ -282,7 +297,6 @@ impl Supervisor {
                 drop(held);
                 self.jobs.clear();
                 self.control = None;
-                let channels = Channels { stdout, stderr, report, lifeline, cgroups };
                 job::run_init(self.tier, work, channels, self.filters.as_ref())
             }
             Ok(Forked::Parent(init)) => {
@@ -291,7 +305,7 @@ impl Supervisor {
             }
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or_default();
-                Report::NotStarted { errno, what: "forking".to_owned() }.send(&report);
+                Report::NotStarted { errno, what: "forking".to_owned() }.send(&channels.report);
                 self.tell(&Notice::Gone { index });
             }
         }

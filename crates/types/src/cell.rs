@@ -102,12 +102,21 @@ pub struct JobLimits {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "end")]
 pub enum JobEnd {
-    Exited { code: i32 },
-    Signaled { signal: i32 },
-    Limit { which: LimitHit },
+    Exited {
+        code: i32,
+    },
+    Signaled {
+        signal: i32,
+    },
+    Limit {
+        which: LimitHit,
+    },
     Canceled,
     /// The program could not be started (`errno` of exec, chdir, …).
-    NotStarted { errno: i32, what: String },
+    NotStarted {
+        errno: i32,
+        what: String,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,24 +170,42 @@ pub struct Observation {
 #[serde(rename_all = "snake_case", tag = "request", deny_unknown_fields)]
 pub enum CellRequest {
     Run(JobSpec),
-    Cancel { job: JobId },
+    Cancel {
+        job: JobId,
+    },
     /// Kill everything. With `delete`, also remove `state_dir`'s contents, as mapped root.
-    End { delete: bool },
+    End {
+        delete: bool,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "response")]
 pub enum CellResponse {
     /// The cell stands, the guest runs and the canary has looked.
-    Ready { observation: Observation },
+    Ready {
+        observation: Observation,
+    },
     /// The cell could not be made; nothing runs. `fix` is what a person can do, `missing` what the tier demands and
     /// was not seen.
-    Unavailable { why: String, fix: String, missing: TierProperties },
-    Finished { receipt: JobReceipt },
+    Unavailable {
+        why: String,
+        fix: String,
+        missing: TierProperties,
+    },
+    Finished {
+        receipt: JobReceipt,
+    },
+    /// The guest ended. How, and the end of what it wrote to standard error, control characters escaped.
+    GuestDied { what: String },
     /// `survivors` is the number of processes of the cell that could not be shown to be dead.
-    Ended { survivors: u32 },
+    Ended {
+        survivors: u32,
+    },
     /// A request that could not be understood or served.
-    Failed { what: String },
+    Failed {
+        what: String,
+    },
 }
 
 mod base64_bytes {

@@ -282,3 +282,44 @@ fn build(arguments: &[&str], name: &str) -> PathBuf {
     assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
     profile.join(name)
 }
+
+/// Runs this whole test program again as an ordinary user with a range of 65,536 ids, in a mount namespace that has
+/// such a user. Needs root, to become somebody else.
+pub fn suite_without_root(name: &str) {
+    let tools = ["/usr/bin/newuidmap", "/usr/bin/newgidmap", "/usr/bin/unshare", "/usr/bin/setpriv"];
+    let missing = tools.iter().find(|tool| !Path::new(tool).exists());
+    if let Some(why) = missing
+        .map(|tool| format!("{tool} is missing"))
+        .or_else(|| (!is_root()).then(|| "not root".to_owned()))
+    {
+        skipped(name, &why);
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let at = |path: &str| home.path().join(path);
+    for directory in ["tests/deps", "tests/examples", "tmp"] {
+        std::fs::create_dir_all(at(directory)).unwrap();
+    }
+    std::fs::copy(std::env::current_exe().unwrap(), at("tests/deps/conformance")).unwrap();
+    std::fs::copy(&binaries().jail, at("countersign-jail")).unwrap();
+    for example_name in ["stand_in_guest", "controller"] {
+        std::fs::copy(example(example_name), at("tests/examples").join(example_name)).unwrap();
+    }
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap();
+    std::fs::write(at("passwd"), format!("{passwd}somebody:x:{SOMEBODY}:{SOMEBODY}::/:/bin/sh\n")).unwrap();
+    std::fs::write(at("ids"), "somebody:300000:65536\n").unwrap();
+    let script = format!(
+        "set -e; cd {home}; mount --bind passwd /etc/passwd; mount --bind ids /etc/subuid; mount --bind ids /etc/subgid; \
+         chown -R {SOMEBODY}:{SOMEBODY} .; \
+         exec setpriv --reuid {SOMEBODY} --regid {SOMEBODY} --clear-groups env TMPDIR=$PWD/tmp \
+         COUNTERSIGN_TEST_BIN_DIR=$PWD COUNTERSIGN_TEST_REQUIRE_NATIVE=1 \
+         tests/deps/conformance --test-threads=1 --skip {name} --skip doctor",
+        home = home.path().display()
+    );
+    let ran = Command::new("/usr/bin/unshare").args(["-m", "/bin/sh", "-c", &script]).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success() && out.contains("test result: ok"), "{out}\n{err}");
+}
+
+/// A uid that nobody has.
+const SOMEBODY: u32 = 54_321;
