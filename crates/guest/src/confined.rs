@@ -313,10 +313,10 @@ pub(crate) fn open_regular(dir: &OwnedFd, name: &[u8]) -> io::Result<(File, Stat
     }
 }
 
-/// Reads a file of about `size` bytes to its end.
+/// Reads the `size` bytes that a file had when it was opened: one that a job keeps growing ends too.
 pub(crate) fn read_all(file: &mut File, size: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).saturating_add(1));
-    file.read_to_end(&mut bytes)?;
+    file.take(size).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

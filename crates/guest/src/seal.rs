@@ -307,7 +307,7 @@ fn read_item(
         store(digest, &bytes)?;
         (digest, bytes.len() as u64)
     } else {
-        read_large(guest, &mut file, writer)?
+        read_large(guest, (&mut file, size_of(&stat)), writer)?
     };
     Ok(Some((entry(item.path.clone(), mode_from(item.kind, &stat), size, digest), stat)))
 }
@@ -315,14 +315,15 @@ fn read_item(
 /// Hashes first and copies only what is new; what changed in between is copied under the digest of the copy.
 fn read_large(
     guest: &Guest,
-    file: &mut File,
+    (file, limit): (&mut File, u64),
     writer: &Mutex<SegmentWriter<'_>>,
 ) -> io::Result<(Digest, u64)> {
     let mut buffer = vec![0; 1 << 20];
     let mut hasher = Hasher::new();
     let mut size = 0;
+    let mut reader = (&*file).take(limit);
     loop {
-        match file.read(&mut buffer)? {
+        match reader.read(&mut buffer)? {
             0 => break,
             n => {
                 hasher.update(&buffer[..n]);
@@ -338,8 +339,9 @@ fn read_large(
     file.seek(SeekFrom::Start(0))?;
     let mut sink = writer.stream()?;
     let mut copied = 0;
+    let mut reader = (&*file).take(limit);
     loop {
-        match file.read(&mut buffer)? {
+        match reader.read(&mut buffer)? {
             0 => break,
             n => {
                 sink.write(&buffer[..n])?;

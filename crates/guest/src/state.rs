@@ -161,3 +161,29 @@ pub(crate) fn first_file(files: &[File]) -> Result<&File, crate::protocol::Fault
 pub(crate) fn entry(path: TreePath, mode: EntryMode, size: u64, digest: Digest) -> Entry {
     Entry { path, mode, size, digest }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_quiet_before_it_was_seen_is_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("f"), "1").unwrap();
+        let root = Root::open(dir.path(), None).unwrap();
+        let stat = root.stat(b"f").unwrap();
+        let changed = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
+        let path = TreePath::new(b"f".as_slice()).unwrap();
+        let digest = Digest::of(b"1");
+        let mut cache = StatCache::default();
+        for (seen, believed) in [(changed, false), (changed + RACY_NANOS, false), (changed + RACY_NANOS + 1, true)] {
+            cache.learn(&path, &stat, digest, seen);
+            assert_eq!(cache.get(&path, &stat), believed.then_some(digest), "{}", seen - changed);
+        }
+        let mut other = stat;
+        other.st_ctime_nsec ^= 1;
+        assert_eq!(cache.get(&path, &other), None);
+        cache.forget(&path);
+        assert_eq!(cache.get(&path, &stat), None);
+    }
+}

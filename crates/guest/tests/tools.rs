@@ -135,6 +135,37 @@ fn nothing_leads_out_of_the_workspace() {
     assert_eq!(fs::read(&outside).unwrap(), b"secret");
 }
 
+/// One thread exchanges a directory with a link out of the tree while the tools use a path through it.
+#[test]
+fn a_link_that_is_swapped_in_cannot_win() {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    const CALLS: usize = 1500;
+    let mut h = host(&[("d/f", "inside"), ("spare/f", "inside")]);
+    let outside = h.dir.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("f"), "secret").unwrap();
+    let (dir, link) = (h.workspace.join("d"), h.workspace.join("l"));
+    symlink(&outside, &link).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                renameat_with(CWD, &dir, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        for n in 0..CALLS {
+            assert!(!h.tool(read("d/f", None, None)).text.contains("secret"));
+            h.tool(write_file("d/f", &format!("inside {n}")));
+            h.tool(edit("d/f", "inside", "still inside", None));
+            h.tool(write_file(&format!("d/new{n}"), "x"));
+            assert!(!h.tool(search("secret|inside", Some("d"), None)).text.contains(": secret"));
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert_eq!(fs::read(outside.join("f")).unwrap(), b"secret");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1, "a file was made outside");
+}
+
 #[test]
 fn search_is_smart_about_case_and_skips_what_is_no_source() {
     let mut h = host(&[
