@@ -29,19 +29,24 @@ pub(super) fn text(tokens: &[Token<'_>], from: usize, to: usize) -> String {
     let tokens = &tokens[from..to.min(tokens.len()).max(from)];
     let braces = optional_braces(tokens);
     let mut out = Out::default();
+    // For each open group: whether the statement that is being read jumps.
+    let mut jumps = vec![false];
     let mut at = 0;
     while at < tokens.len() {
         let brace = braces[at];
         match tokens[at] {
             Token::Doc(_) => {}
             Token::Open(c, _) => {
+                jumps.push(false);
                 if matches!(brace, Brace::Keep | Brace::Block) {
                     out.mark(c);
                 }
             }
             Token::Close(c) => {
-                // A trailing comma means nothing. (`(x,)` and `(x)` differ, but then so do their types.)
-                out.drop_comma();
+                jumps.pop();
+                // A trailing comma means nothing (`(x,)` and `(x)` differ, but then so do their types), nor does the
+                // `;` of a last `return;`.
+                out.drop_optional_end();
                 if matches!(brace, Brace::Keep | Brace::Block) {
                     out.mark(c);
                 }
@@ -54,71 +59,115 @@ pub(super) fn text(tokens: &[Token<'_>], from: usize, to: usize) -> String {
                     at += 1;
                 }
             }
-            Token::Ident(word) | Token::Literal(word) | Token::Lifetime(word) => out.word(word),
-            Token::Punct(c) => out.mark(c),
+            Token::Ident(word) => {
+                if let Some(jump) = jumps.last_mut() {
+                    *jump |= is_jump(word);
+                }
+                out.word(word);
+            }
+            Token::Literal(word) | Token::Lifetime(word) => out.word(word),
+            Token::Punct(';') => {
+                let jump = jumps.last_mut().is_some_and(std::mem::take);
+                out.mark(';');
+                out.end = if jump { End::Jump } else { End::Other };
+            }
+            Token::Punct(c) => {
+                // `Vec<u8,>`
+                if c == '>' && out.end == End::Comma {
+                    out.drop_optional_end();
+                }
+                out.mark(c);
+            }
         }
         at += 1;
     }
     out.text
 }
 
+/// Rust's formatter puts a `;` behind these where they end a block.
+fn is_jump(word: &str) -> bool {
+    matches!(word, "return" | "break" | "continue")
+}
+
+/// What the text ends in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum End {
+    #[default]
+    Other,
+    Comma,
+    /// The `;` of a statement that jumps.
+    Jump,
+}
+
 /// Tokens behind one space each. A space can stand inside a literal only, and a literal shows its own end.
 #[derive(Default)]
 struct Out {
     text: String,
-    ends_in_comma: bool,
+    end: End,
 }
 
 impl Out {
     fn word(&mut self, word: &str) {
         self.text.push(' ');
         self.text.push_str(word);
-        self.ends_in_comma = false;
+        self.end = End::Other;
     }
 
     fn mark(&mut self, c: char) {
         self.text.push(' ');
         self.text.push(c);
-        self.ends_in_comma = c == ',';
+        self.end = if c == ',' { End::Comma } else { End::Other };
     }
 
-    fn drop_comma(&mut self) {
-        if self.ends_in_comma {
+    fn drop_optional_end(&mut self) {
+        if self.end != End::Other {
             self.text.truncate(self.text.len() - " ,".len());
-            self.ends_in_comma = false;
+            self.end = End::Other;
         }
     }
+}
+
+/// A group that is being read by [`optional_braces`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    start: usize,
+    /// `;` directly inside.
+    statements: usize,
+    /// The statement that is being read jumps; the one before did.
+    jumps: bool,
+    jumped: bool,
 }
 
 /// Decides for every token what happens to it as a brace; one pass.
 fn optional_braces(tokens: &[Token<'_>]) -> Vec<Brace> {
     let mut braces = vec![Brace::Keep; tokens.len()];
-    // Open groups: where, and whether a `;` stands directly inside.
-    let mut open: Vec<(usize, bool)> = Vec::new();
+    let mut open: Vec<Group> = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
-        match token {
-            Token::Open(..) => open.push((at, false)),
-            Token::Punct(';') => {
-                if let Some(top) = open.last_mut() {
-                    top.1 = true;
-                }
+        match (token, open.last_mut()) {
+            (Token::Open(..), _) => open.push(Group { start: at, ..Group::default() }),
+            (Token::Ident(word), Some(group)) => group.jumps |= is_jump(word),
+            (Token::Punct(';'), Some(group)) => {
+                group.statements += 1;
+                group.jumped = std::mem::take(&mut group.jumps);
             }
-            Token::Close('}') => {
-                if let Some((start, statements)) = open.pop() {
-                    let is_empty = start + 1 == at;
-                    let before = &tokens[..start];
-                    let brace = if before.ends_with(&[Token::Punct('='), Token::Punct('>')]) {
-                        if statements || is_empty { Brace::Block } else { Brace::Arm }
-                    } else if before.ends_with(&[Token::Punct('|')]) && !statements && !is_empty {
-                        Brace::Drop
-                    } else {
-                        Brace::Keep
-                    };
-                    braces[start] = brace;
-                    braces[at] = brace;
-                }
+            (Token::Close('}'), Some(group)) => {
+                let group = *group;
+                open.pop();
+                let ends_in_jump = group.jumped && tokens[at - 1] == Token::Punct(';');
+                let statements = group.statements - usize::from(ends_in_jump) > 0;
+                let is_empty = group.start + 1 == at;
+                let before = &tokens[..group.start];
+                let brace = if before.ends_with(&[Token::Punct('='), Token::Punct('>')]) {
+                    if statements || is_empty { Brace::Block } else { Brace::Arm }
+                } else if before.ends_with(&[Token::Punct('|')]) && !statements && !is_empty {
+                    Brace::Drop
+                } else {
+                    Brace::Keep
+                };
+                braces[group.start] = brace;
+                braces[at] = brace;
             }
-            Token::Close(_) => {
+            (Token::Close(_), _) => {
                 open.pop();
             }
             _ => {}

@@ -284,6 +284,42 @@ fn honest_rust_changes_pass() {
 }
 
 #[test]
+fn what_rustfmt_does_to_a_test_is_no_change_and_what_it_never_does_is() {
+    let test = |body: &str| format!("#[test]\nfn t() {{ {body} }}");
+    for (before, after) in [
+        ("f(a, b)", "f(\n a,\n b,\n)"),
+        ("let x: A<B, C> = y;", "let x: A<\n B,\n C,\n> = y;"),
+        ("let Some(x) = y else { return };", "let Some(x) = y else {\n return;\n};"),
+        ("match x { A => return, _ => {} }", "match x { A => { return; } _ => {} }"),
+        ("match x { A => a, B => { b } }", "match x { A => { a } B => b, }"),
+        ("match x { A => { a; b }, _ => c }", "match x { A => { a; b } _ => c, }"),
+        ("f(|x| { g(x) })", "f(|x| g(x))"),
+        ("use b::{D, C}; use a;", "use b::{\n C,\n D,\n};\nuse a;"),
+    ] {
+        // Imports inside a body are compared in order: only their own braces may be sorted by a formatter's option.
+        let expected: &[&str] = if before.starts_with("use") { &["rust.test_item_changed"] } else { &[] };
+        assert_eq!(stops(&[("src/a.rs", Some(&test(before)), Some(&test(after)))]), expected, "{before}");
+    }
+    for (before, after) in [
+        ("f(a, b)", "f(b, a)"),
+        ("f(a); g(b);", "f(a);"),
+        ("assert_eq!(x, \"a b\")", "assert_eq!(x, \"a  b\")"),
+        ("x; return", "x"),
+        ("let x = { a; b };", "let x = { a; b; };"),
+        ("if a { b }", "if a { }"),
+        ("match x { A => a, B => b }", "match x { A => a, B => a }"),
+        ("f(1.0)", "f(10)"),
+        ("f('a')", "f('b')"),
+    ] {
+        let found = stops(&[("src/a.rs", Some(&test(before)), Some(&test(after)))]);
+        assert_eq!(found, ["rust.test_item_changed"], "{before}");
+    }
+    let module = |uses: &str| format!("#[cfg(test)]\nmod tests {{ {uses} #[test] fn t() {{}} }}");
+    let (before, after) = (module("use b::{D, C}; use a::x;"), module("use a::x; use b::{ C, D, };"));
+    assert_eq!(stops(&[("src/a.rs", Some(&before), Some(&after))]), Vec::<String>::new());
+}
+
+#[test]
 fn files_are_compared_together() {
     let other = "pub fn x() {}\n#[cfg(test)]\nmod tests { #[test] fn t() { super::x() } }";
     let none: &[&str] = &[];
