@@ -421,6 +421,21 @@ fn the_hosts_network_is_there_only_when_asked_for() {
         let mut spec = sh("wc -l < /proc/net/dev");
         spec.cwd = "/".to_owned();
         let receipt = cell.run(spec).await.unwrap();
+        // The host's abstract sockets are in its network namespace; Landlock keeps jobs off them where it can.
+        let name = format!("countersign-test-{}", std::process::id());
+        let address =
+            <std::os::unix::net::SocketAddr as std::os::linux::net::SocketAddrExt>::from_abstract_name(&name)
+                .unwrap();
+        let _listener = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
+        let mut spec =
+            support::python(&format!("import socket; socket.socket(socket.AF_UNIX).connect('\\0{name}')"));
+        spec.cwd = "/".to_owned();
+        let connected = cell.run(spec).await.unwrap();
+        if cell.observation().landlock_abi >= Some(6) {
+            assert!(text(&connected.stderr.head).contains("PermissionError"), "{connected:?}");
+        } else {
+            support::skipped("abstract sockets with the host's network", "Landlock ABI 6 is not available");
+        }
         let seen = cell.observation().properties.contains(&TierProperty::Netns);
         cell.end(true).await.unwrap();
         assert_eq!(text(&receipt.stdout.head).trim(), devices());

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys;
 
+const NO_GROUP: &str = "no writable cgroup with this controller; as a user: systemd-run --user --scope -p Delegate=yes; \
+                        in a container: mount cgroups writable (--cgroupns=private -v /sys/fs/cgroup:/sys/fs/cgroup:rw)";
+
 /// What the canary has to know to judge what it sees.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CanaryPlan {
@@ -90,8 +93,7 @@ pub fn look(plan: &CanaryPlan) -> Observation {
         [(P::MemoryLimit, plan.memory_held, "memory"), (P::PidsLimit, plan.pids_held, "pids")]
     {
         let holds = held && joined(controller);
-        let what =
-            if holds { "cgroup joined, limit read back" } else { "no writable cgroup with this controller" };
+        let what = if holds { "cgroup joined, limit read back" } else { NO_GROUP };
         note(property, holds, what.to_owned());
     }
     note(P::DiskLimit, false, "only /tmp and /dev/shm are bounded".to_owned());

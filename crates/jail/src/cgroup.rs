@@ -201,3 +201,48 @@ fn sweep(parent: &Path, family: &str) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0\n\
+                          cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0\n\
+                          cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n";
+
+    #[test]
+    fn hierarchies_are_found_by_controller() {
+        assert_eq!(mount_of(HYBRID, Some("memory")), Some("/sys/fs/cgroup/memory".into()));
+        assert_eq!(mount_of(HYBRID, Some("cpuacct")), Some("/sys/fs/cgroup/cpu,cpuacct".into()));
+        assert_eq!(mount_of(HYBRID, Some("pids")), None);
+        assert_eq!(mount_of(HYBRID, None), Some("/sys/fs/cgroup/unified".into()));
+        let own = "4:memory:/a\n1:cpu,cpuacct:/\n0::/user.slice/b:c\n";
+        assert_eq!(own_path(own, Some("memory")).as_deref(), Some("/a"));
+        assert_eq!(own_path(own, None).as_deref(), Some("/user.slice/b:c"));
+        assert_eq!(own_path(own, Some("pids")), None);
+    }
+
+    #[test]
+    fn counters_are_read_by_their_whole_name() {
+        let file = std::env::temp_dir().join(format!("countersign-counter-{}", std::process::id()));
+        fs::write(&file, "low 0\noom 7\noom_kill 2\noom_group_kill 9\n").unwrap();
+        let read = (counter(&file, "oom"), counter(&file, "oom_kill"), counter(&file, "absent"));
+        fs::remove_file(&file).unwrap();
+        assert_eq!(read, (7, 2, 0));
+    }
+
+    #[test]
+    fn groups_of_dead_launchers_are_swept_and_others_stay() {
+        let parent = std::env::temp_dir().join(format!("countersign-sweep-{}", std::process::id()));
+        // Above the kernel's highest pid.
+        let (dead, alive) = (parent.join("f-4194305-0"), parent.join(format!("f-{}-0", std::process::id())));
+        let other = parent.join("else");
+        for directory in [&dead, &alive, &other] {
+            fs::create_dir_all(directory).unwrap();
+        }
+        sweep(&parent, "f-");
+        let left = [dead.exists(), alive.exists(), other.exists()];
+        fs::remove_dir_all(&parent).unwrap();
+        assert_eq!(left, [false, true, true]);
+    }
+}

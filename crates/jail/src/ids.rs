@@ -73,30 +73,28 @@ impl Ids {
 /// The first range of 65,536 ids that belongs to nobody, within the ids that this namespace has.
 fn free_range(map: &str) -> Result<u32> {
     let text = fs::read_to_string(map).context(|| format!("reading {map}"))?;
-    let extents: Vec<(u32, u32)> = text
-        .lines()
-        .filter_map(|line| {
-            let mut numbers = line.split_ascii_whitespace().map(|n| n.parse::<u32>().ok());
-            Some((numbers.next()??, numbers.nth(1)??))
-        })
-        .collect();
-    let taken = taken_end();
-    let fits = |start: u32| {
-        extents.iter().any(|(first, count)| {
-            start >= *first && start - first <= count.saturating_sub(RANGE) && *count >= RANGE
-        })
-    };
-    // The whole host: above every range. Root of a container has fewer ids; 1.. leaves out only its root.
-    [taken.div_ceil(RANGE).saturating_mul(RANGE), 1].into_iter().find(|start| fits(*start)).ok_or_else(|| {
-        JailError::Unavailable {
-            why: format!(
-                "this user namespace has no {RANGE} free ids ({map}: {})",
-                text.trim().replace('\n', ", ")
-            ),
-            fix: "run outside of this container, or give it at least 65537 ids (podman --uidmap / --userns)"
-                .to_owned(),
-        }
+    range_in(&text, taken_end()).ok_or_else(|| JailError::Unavailable {
+        why: format!(
+            "this user namespace has no {RANGE} free ids ({map}: {})",
+            text.trim().replace('\n', ", ")
+        ),
+        fix: "run outside of this container, or give it at least 65537 ids (podman --uidmap / --userns)"
+            .to_owned(),
     })
+}
+
+/// Above every range that is taken and above the ids of ordinary users, or nowhere: a cell shares ids with nobody.
+fn range_in(map: &str, taken_end: u32) -> Option<u32> {
+    let extents = map.lines().filter_map(|line| {
+        let mut numbers = line.split_ascii_whitespace().map(|n| n.parse::<u64>().ok());
+        Some((numbers.next()??, numbers.nth(1)??))
+    });
+    let extents: Vec<(u64, u64)> = extents.collect();
+    let fits = |start: u32| {
+        let (start, end) = (u64::from(start), u64::from(start) + u64::from(RANGE));
+        extents.iter().any(|(first, count)| *first <= start && end <= first + count)
+    };
+    Some(taken_end.div_ceil(RANGE).saturating_mul(RANGE)).filter(|start| fits(*start))
 }
 
 /// One past the highest id of /etc/subuid and /etc/subgid, and at least `ROOT_FLOOR`.
@@ -273,6 +271,34 @@ fn write_outer_maps(maps: &Maps, target: Pid, uid: u32, gid: u32) -> std::result
                 }
             }
             Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_host_gives_the_first_range_above_all_that_are_taken() {
+        let host = "         0          0 4294967295\n";
+        assert_eq!(range_in(host, ROOT_FLOOR), Some(131_072));
+        assert_eq!(range_in(host, 165_536), Some(196_608));
+    }
+
+    #[test]
+    fn a_container_with_too_few_ids_gives_none_rather_than_shared_ones() {
+        assert_eq!(range_in("0 100000 196608", ROOT_FLOOR), Some(131_072));
+        for short in ["0 100000 196607", "0 100000 65537", "0 0 1", "", "nonsense"] {
+            assert_eq!(range_in(short, ROOT_FLOOR), None, "{short}");
+        }
+    }
+
+    #[test]
+    fn lines_of_subuid_are_read_and_nonsense_is_skipped() {
+        assert_eq!(range_of_line("ann:100000:65536"), Some(("ann".to_owned(), 100_000, 65_536)));
+        for bad in ["", "# comment", "ann:x:1", "ann:1"] {
+            assert_eq!(range_of_line(bad), None, "{bad}");
         }
     }
 }

@@ -106,7 +106,8 @@ fn native(launch: &CellLaunch) -> Result<Standing> {
         | libc::CLONE_NEWCGROUP
         | network;
     let plan = GuestPlan { workspace: WORKSPACE.to_owned(), home: "/root".to_owned() };
-    let forked = fork_supervisor(Tier::Native, namespaces, Some(Filters::compile()?), plan);
+    let forked =
+        fork_supervisor(Tier::Native, namespaces, Some(Filters::compile(launch.host_network)?), plan);
     let (supervisor, socket) = forked.map_err(|error| match error {
         JailError::Io { source, .. } => JailError::Unavailable {
             why: format!("namespaces cannot be created: {source}"),

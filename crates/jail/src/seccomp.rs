@@ -92,10 +92,14 @@ const X32_BIT: u32 = 0x4000_0000;
 
 /// The compiled filters, made once per cell.
 #[derive(Debug)]
-pub struct Filters(Vec<BpfProgram>);
+pub struct Filters {
+    programs: Vec<BpfProgram>,
+    /// With the host's network come the host's abstract sockets, which no file permission guards.
+    host_network: bool,
+}
 
 impl Filters {
-    pub fn compile() -> Result<Self> {
+    pub fn compile(host_network: bool) -> Result<Self> {
         let mut rules: BTreeMap<i64, Vec<SeccompRule>> = DENIED.iter().map(|nr| (*nr, vec![])).collect();
         let foreign = FAMILIES.iter().map(|f| condition(0, Op::Ne, *f)).collect::<Result<Vec<_>>>()?;
         for call in [libc::SYS_socket, libc::SYS_socketpair] {
@@ -118,16 +122,26 @@ impl Filters {
         let eperm = program(rules, libc::EPERM)?;
         // clone3 hides its flags in memory; ENOSYS makes libc fall back to clone, whose flags can be seen.
         let enosys = program([(libc::SYS_clone3, vec![])].into(), libc::ENOSYS)?;
-        Ok(Self(vec![x32(), enosys, eperm]))
+        Ok(Self { programs: vec![x32(), enosys, eperm], host_network })
     }
 
     /// Sets no_new_privs and puts the filters on this process for ever.
     pub fn apply(&self) -> std::io::Result<()> {
-        for filter in &self.0 {
+        if self.host_network {
+            hide_abstract_sockets();
+        }
+        for filter in &self.programs {
             seccompiler::apply_filter(filter).map_err(std::io::Error::other)?;
         }
         Ok(())
     }
+}
+
+/// Landlock is an extra: kernels before ABI 6 cannot do this, and nothing is claimed.
+fn hide_abstract_sockets() {
+    use landlock::{Ruleset, RulesetAttr, Scope};
+    let ruleset = Ruleset::default().scope(Scope::AbstractUnixSocket).and_then(Ruleset::create);
+    drop(ruleset.and_then(landlock::RulesetCreated::restrict_self));
 }
 
 fn program(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: libc::c_int) -> Result<BpfProgram> {
@@ -166,4 +180,16 @@ fn mask(bits: libc::c_int) -> u64 {
 
 fn bug(error: &seccompiler::BackendError) -> JailError {
     JailError::Protocol(format!("the system-call filter does not compile: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_filters_compile() {
+        let filters = Filters::compile(false).unwrap();
+        assert_eq!(filters.programs.len(), 3);
+        assert!(filters.programs.iter().all(|p| !p.is_empty()));
+    }
 }

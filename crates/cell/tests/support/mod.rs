@@ -272,14 +272,29 @@ fn build(arguments: &[&str], name: &str) -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let profile = tests.parent().and_then(Path::parent).unwrap();
     let target = profile.parent().unwrap();
-    let cargo = Command::new(env!("CARGO"))
-        .arg("build")
-        .args(arguments)
-        .arg("--target-dir")
-        .arg(target)
-        .output()
-        .unwrap();
-    assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
+    // Every test is a process of its own under nextest; the first of a run builds for all.
+    let run = std::env::var("NEXTEST_RUN_ID").ok();
+    let stamp = std::fs::File::options()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(profile.join(format!("{name}.run")));
+    let mut stamp = stamp.unwrap();
+    stamp.lock().unwrap();
+    if run.is_none() || run != Some(read_from_start(&stamp)) {
+        let cargo = Command::new(env!("CARGO"))
+            .arg("build")
+            .args(arguments)
+            .arg("--target-dir")
+            .arg(target)
+            .output()
+            .unwrap();
+        assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
+        stamp.set_len(0).unwrap();
+        stamp.rewind().unwrap();
+        stamp.write_all(run.unwrap_or_default().as_bytes()).unwrap();
+    }
     profile.join(name)
 }
 
