@@ -24,7 +24,7 @@ pub fn build(workspace: &Workspace, release: bool) -> Result<PathBuf> {
     cell.args(["build", "--target", STATIC_TARGET, "--profile", CELL_PROFILE])
         .args(["--config", "profile.cell.inherits='release'"])
         .args(["--config", "profile.cell.lto=false", "--config", "profile.cell.codegen-units=16"])
-        .args(["--config", "profile.cell.incremental=true", "--config", "profile.cell.panic='abort'"])
+        .args(["--config", "profile.cell.debug=false", "--config", "profile.cell.strip=true"])
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env("RUSTFLAGS", "-C target-feature=+crt-static -C relocation-model=static");
     for program in CELL_PROGRAMS {

@@ -140,7 +140,7 @@ fn nextest(workspace: &Workspace) -> Result<()> {
     let (major, minor, patch) = NEXTEST;
     let version = format!("{major}.{minor}.{patch}");
     sh::say(&format!("installing cargo-nextest {version} (some minutes, once)"));
-    sh::run(workspace.cargo().env_remove("CARGO_NET_OFFLINE").args([
+    sh::run(workspace.cargo().env_remove("CARGO_NET_OFFLINE").env_remove("CARGO_TARGET_DIR").args([
         "install",
         "cargo-nextest",
         "--locked",
