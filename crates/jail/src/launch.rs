@@ -13,7 +13,7 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use crate::delete;
 use crate::error::{Context, JailError, Result};
 use crate::ids::{self, Ids};
-use crate::layout::{self, Item, Placed, WORKSPACE};
+use crate::layout::{self, HOME, Item, Placed, WORKSPACE};
 use crate::seccomp::Filters;
 use crate::supervisor::{self, GuestPlan, Notice, Order};
 use crate::sys::{self, Forked};
@@ -83,7 +83,7 @@ fn host(launch: &CellLaunch) -> Result<Standing> {
     for path in [&workspace, &home] {
         fs::create_dir_all(path).context(|| format!("making {}", path.display()))?;
     }
-    let plan = GuestPlan { workspace: text(&workspace)?, home: text(&home)? };
+    let plan = GuestPlan { workspace: text(&workspace)?, home: text(&home)?, user: 0 };
     let (pid, socket) = fork_supervisor(Tier::Host, 0, None, plan)?;
     Ok(Standing { supervisor: pid, socket, receiver: Receiver::default(), native: None, guest_errors: None })
 }
@@ -105,7 +105,7 @@ fn native(launch: &CellLaunch) -> Result<Standing> {
         | libc::CLONE_NEWUTS
         | libc::CLONE_NEWCGROUP
         | network;
-    let plan = GuestPlan { workspace: WORKSPACE.to_owned(), home: "/root".to_owned() };
+    let plan = GuestPlan { workspace: WORKSPACE.to_owned(), home: HOME.to_owned(), user: ids::AGENT };
     let forked =
         fork_supervisor(Tier::Native, namespaces, Some(Filters::compile(launch.host_network)?), plan);
     let (supervisor, socket) = forked.map_err(|error| match error {

@@ -31,6 +31,7 @@ mod job;
 mod launch;
 mod layout;
 mod root;
+mod running;
 mod seccomp;
 mod serve;
 mod supervisor;

@@ -17,13 +17,12 @@ use crate::canary::CanaryPlan;
 use crate::capture::Capture;
 use crate::cgroup::{Groups, Places};
 use crate::error::{Context, JailError, Result};
-use crate::job::{self, Report, Work};
+use crate::job::Work;
 use crate::launch::Standing;
+use crate::running::{Job, Stream};
 use crate::supervisor::{Notice, Order};
 use crate::wire::{self, Fill, Receiver};
 
-/// How long the job's first process may take to kill the job before it is killed itself.
-const CUT_GRACE: Duration = Duration::from_millis(25);
 const READ_CHUNK: usize = 256 * 1024;
 /// Bytes that a pipe may hold; fewer system calls for jobs that write much.
 const PIPE_SIZE: usize = 256 * 1024;
@@ -51,28 +50,6 @@ pub enum Over {
     Ended,
     /// The supervisor died, or the canary did not see what the tier promises.
     CellLost,
-}
-
-#[derive(Debug)]
-struct Stream {
-    fd: Option<OwnedFd>,
-    capture: Capture,
-}
-
-#[derive(Debug)]
-struct Job {
-    /// None for the canary.
-    id: Option<JobId>,
-    limits: JobLimits,
-    started: Instant,
-    streams: [Stream; 2],
-    report_fd: Option<OwnedFd>,
-    report: Vec<u8>,
-    groups: Groups,
-    /// Why it is being killed. The first reason stays.
-    reason: Option<JobEnd>,
-    cut_at: Option<Instant>,
-    killed_hard: bool,
 }
 
 #[derive(Debug)]
@@ -501,83 +478,6 @@ enum Source {
     GuestErrors,
     Output(u64, usize),
     Report(u64),
-}
-
-impl Stream {
-    /// One read. False when there is nothing to read now or ever.
-    fn read(&mut self, buffer: &mut [u8]) -> bool {
-        let Some(fd) = &self.fd else { return false };
-        match rustix::io::read(fd, &mut *buffer) {
-            Ok(0) => {
-                self.fd = None;
-                false
-            }
-            Ok(count) => {
-                self.capture.push(buffer.get(..count).unwrap_or_default());
-                true
-            }
-            Err(Errno::INTR) => true,
-            Err(_) => false,
-        }
-    }
-}
-
-impl Job {
-    fn next_deadline(&self) -> Option<Instant> {
-        match self.cut_at {
-            None => self.started.checked_add(self.limits.wall.duration()),
-            Some(_) if self.killed_hard => None,
-            Some(at) => Some(at + CUT_GRACE),
-        }
-    }
-
-    fn read_report(&mut self, buffer: &mut [u8]) -> bool {
-        /// Reports are a few lines of ours.
-        const MOST: usize = 64 * 1024;
-        let Some(fd) = &self.report_fd else { return false };
-        match rustix::io::read(fd, &mut *buffer) {
-            Ok(count) if count > 0 && self.report.len() + count <= MOST => {
-                self.report.extend_from_slice(buffer.get(..count).unwrap_or_default());
-                true
-            }
-            Err(Errno::INTR) => true,
-            Err(Errno::AGAIN) => false,
-            _ => {
-                self.report_fd = None;
-                false
-            }
-        }
-    }
-
-    /// How it ended, and how many processes were killed after that.
-    fn end(&self) -> (JobEnd, u32) {
-        let mut end = None;
-        let mut killed = 0;
-        for report in job::parse_reports(&self.report) {
-            match report {
-                Report::NotStarted { errno, what } => end = Some(JobEnd::NotStarted { errno, what }),
-                Report::Exited { code, killed: n } => {
-                    killed = n;
-                    end.get_or_insert(JobEnd::Exited { code });
-                }
-                Report::Signaled { signal, killed: n } => {
-                    killed = n;
-                    end.get_or_insert(JobEnd::Signaled { signal });
-                }
-                Report::Cut { killed: n } => killed = n,
-            }
-        }
-        if self.groups.oom_kills() > 0 {
-            // Also when the first process coped with it: a result from a run that lost processes is no result.
-            return (JobEnd::Limit { which: LimitHit::Oom }, killed);
-        }
-        let failed = !matches!(end, Some(JobEnd::Exited { code: 0 } | JobEnd::NotStarted { .. }));
-        if failed && self.reason.is_none() && self.groups.refused_forks() > 0 {
-            return (JobEnd::Limit { which: LimitHit::Pids }, killed);
-        }
-        let killed_init = JobEnd::Signaled { signal: libc::SIGKILL };
-        (end.or_else(|| self.reason.clone()).unwrap_or(killed_init), killed)
-    }
 }
 
 fn landlock_abi() -> Option<u32> {

@@ -56,6 +56,8 @@ pub enum Notice {
 pub struct GuestPlan {
     pub workspace: String,
     pub home: String,
+    /// Whom the files that it makes belong to; 0: itself.
+    pub user: u32,
 }
 
 #[derive(Debug)]
@@ -224,10 +226,15 @@ impl Supervisor {
             "countersign-guest".to_owned(),
             "--workspace".to_owned(),
             self.guest.workspace.clone(),
+            "--home".to_owned(),
+            self.guest.home.clone(),
+            "--user".to_owned(),
+            self.guest.user.to_string(),
         ]);
         let env = strings(&[
             "PATH=/usr/local/bin:/usr/bin:/bin".to_owned(),
-            format!("HOME={}", self.guest.home),
+            // What it runs must not read settings from a directory that jobs write to.
+            "HOME=/nonexistent".to_owned(),
             "LC_ALL=C.UTF-8".to_owned(),
         ]);
         let (Ok(argv), Ok(env)) = (argv, env) else {
