@@ -1,1 +1,68 @@
-fn main() {}
+//! `countersign`: runs coding agents and does not take their word for it.
+//!
+//! This crate is the only place of the project that reads the environment, prints, or knows of signals and exit codes.
+//! Read [`run`] for the story of `countersign run` up to the point where the engine takes over.
+//!
+//! Architecture invariants: standard output is data, standard error is for people; nothing of a child process reaches
+//! standard output; every ending has one exit code, which is a function of its outcome; hostile text is escaped before
+//! it reaches a terminal.
+#![forbid(unsafe_code)]
+
+mod apply;
+mod args;
+mod bug;
+mod demo;
+mod diff;
+mod doctor;
+mod events;
+mod exit;
+mod files;
+mod home;
+mod list;
+mod ports;
+mod refusal;
+mod render;
+mod result;
+mod resume;
+mod run;
+mod show;
+mod signals;
+mod terminal;
+mod text;
+mod tiers;
+mod trace;
+
+use std::process::ExitCode;
+
+use crate::args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let argv: Vec<_> = std::env::args_os().collect();
+    let format = args::format_of(&argv);
+    bug::install(format);
+    let exit = match args::parse(&argv) {
+        Ok(Some(cli)) => dispatch(cli),
+        Ok(None) => exit::DONE,
+        Err(refusal) => run::refused_at_parse(&argv, format, &refusal),
+    };
+    ExitCode::from(exit)
+}
+
+fn dispatch(cli: Cli) -> u8 {
+    match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Ask(args) => run::ask(&args),
+        Command::Demo(args) => demo::demo(&args),
+        Command::List(args) => list::list(&args),
+        Command::Show(args) => show::show(&args),
+        Command::Events(args) => events::events(&args),
+        Command::Diff(args) => diff::diff(&args),
+        Command::Apply(args) => apply::apply(&args),
+        Command::Resume(args) => resume::resume(&args),
+        Command::Doctor(args) => doctor::doctor(&args),
+        Command::Version => {
+            terminal::out_line(&format!("countersign {}", env!("CARGO_PKG_VERSION")));
+            exit::DONE
+        }
+    }
+}

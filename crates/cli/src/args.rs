@@ -1,0 +1,349 @@
+//! The command line as types. Help texts are generated from here.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use countersign_config::Network;
+use countersign_types::{Millis, Money, SessionId, StrengthLevel, Tier, Trust};
+
+use crate::refusal::Refusal;
+use crate::{terminal, text};
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "countersign",
+    version,
+    about = "Runs coding agents and does not take their word for it",
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Let an agent do a task, and judge what it delivers
+    Run(Box<RunArgs>),
+    /// Ask a question about a project; nothing is changed
+    Ask(Box<AskArgs>),
+    /// Watch a false "done" being accepted without a check, refused with one, and a true fix accepted
+    Demo(DemoArgs),
+    /// List sessions, newest first
+    List(ListArgs),
+    /// Show a session's result and transcript
+    Show(ShowArgs),
+    /// Show a session's journal
+    Events(EventsArgs),
+    /// Write a session's patch to standard output
+    Diff(DiffArgs),
+    /// Apply a session's patch to your work tree
+    Apply(ApplyArgs),
+    /// Go on with a session that was parked
+    Resume(ResumeArgs),
+    /// Say which sandboxes work here, and how to get the others
+    Doctor(DoctorArgs),
+    /// Print the version
+    Version,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Text,
+    /// One JSON object
+    Json,
+    /// One JSON object for each event, the result last
+    Ndjson,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TextOrJson {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TextOrNdjson {
+    Text,
+    Ndjson,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TraceMode {
+    /// One line for each thing done, on standard error
+    Compact,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Expect {
+    /// Red before the change, green after it
+    Fix,
+    /// Green before and after
+    Guard,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Require {
+    Verified,
+}
+
+/// The task: exactly one of three.
+#[derive(Debug, Args)]
+pub(crate) struct TaskArgs {
+    /// The task; `-` reads it from standard input
+    #[arg(value_name = "TASK")]
+    pub(crate) text: Option<String>,
+    /// The same as a flag; `-` reads it from standard input
+    #[arg(long, value_name = "TASK", allow_hyphen_values = true)]
+    pub(crate) task: Option<String>,
+    /// Read the task from this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) task_file: Option<PathBuf>,
+}
+
+/// What `run` and `ask` have in common.
+#[derive(Debug, Args)]
+pub(crate) struct CommonArgs {
+    /// How far repository and task are trusted: trusted-local, reviewed or untrusted. Required here or in your
+    /// configuration file
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) trust: Option<Trust>,
+    /// provider:model or scripted:FILE [env: COUNTERSIGN_MODEL]
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// Where the model's API lives
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// Read the API key from this file instead of the vendor's variable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) api_key_file: Option<PathBuf>,
+    /// The project: a git repository or a plain directory [default: the current directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) repo: Option<PathBuf>,
+    /// The commit to start from [default: HEAD]
+    #[arg(long, value_name = "REV")]
+    pub(crate) base: Option<String>,
+    /// Start from the work tree as it is, changes that are not committed included
+    #[arg(long)]
+    pub(crate) include_dirty: bool,
+    /// Where the agent works: host, native [default: native where it works]
+    #[arg(long, value_name = "TIER")]
+    pub(crate) sandbox: Option<Tier>,
+    /// What the agent's commands can reach: none or host [default: none]
+    #[arg(long)]
+    pub(crate) network: Option<Network>,
+    /// Model calls with what they asked for, at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_turns: Option<u32>,
+    /// Input and output tokens together, at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_tokens: Option<u64>,
+    /// US dollars, at most
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_cost: Option<Money>,
+    /// Active time until the agent has to end, for example 30m
+    #[arg(long, value_name = "TIME")]
+    pub(crate) deadline: Option<Millis>,
+    /// What is written to standard output
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// What is written to standard error
+    #[arg(long, value_enum, default_value_t = TraceMode::Compact)]
+    pub(crate) trace: TraceMode,
+    /// Your configuration file [default: countersign/config.toml in the XDG configuration directory]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) what: TaskArgs,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    /// A command that judges the result in a clean room, split into words; repeatable, all must pass
+    #[arg(long, value_name = "CMD")]
+    pub(crate) check: Vec<String>,
+    /// The same as a JSON array of words
+    #[arg(long, value_name = "JSON-ARRAY")]
+    pub(crate) check_argv: Vec<String>,
+    /// What the checks must show [default: fix]
+    #[arg(long, value_enum)]
+    pub(crate) expect: Option<Expect>,
+    /// Time for one check, for example 10m
+    #[arg(long, value_name = "TIME")]
+    pub(crate) check_timeout: Option<Millis>,
+    /// Claims that are judged before a red one is final [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) attempts: Option<u32>,
+    /// Accept the agent's word: the outcome is `answered` and claims nothing
+    #[arg(long)]
+    pub(crate) no_check: bool,
+    /// What may be changed, as a glob from the root; repeatable [default: all but protected]
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) scope: Vec<String>,
+    /// What must not be changed, besides tests and their configuration; repeatable
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) protect: Vec<String>,
+    /// Makes the environment, for example installs dependencies from a cache
+    #[arg(long, value_name = "CMD")]
+    pub(crate) setup: Option<String>,
+    /// Exits 0 where the environment is whole
+    #[arg(long, value_name = "CMD")]
+    pub(crate) probe: Option<String>,
+    /// Refuse to start unless the outcome can be `verified`
+    #[arg(long, value_enum)]
+    pub(crate) require: Option<Require>,
+    /// The weakest strength that counts: exit_code, red_before, ids, canary, held_out
+    #[arg(long, value_name = "STRENGTH", value_parser = strength)]
+    pub(crate) min_strength: Option<StrengthLevel>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AskArgs {
+    #[command(flatten)]
+    pub(crate) what: TaskArgs,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    #[arg(long, value_enum, hide = true)]
+    pub(crate) require: Option<Require>,
+    #[arg(long, value_parser = strength, hide = true)]
+    pub(crate) min_strength: Option<StrengthLevel>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Leave everything in this new directory for a look
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
+    /// Sessions, at most
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) limit: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    #[arg(value_name = "SESSION")]
+    pub(crate) id: SessionId,
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EventsArgs {
+    #[arg(value_name = "SESSION")]
+    pub(crate) id: SessionId,
+    #[arg(long, value_enum, default_value_t = TextOrNdjson::Text)]
+    pub(crate) format: TextOrNdjson,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    #[arg(value_name = "SESSION")]
+    pub(crate) id: SessionId,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArgs {
+    #[arg(value_name = "SESSION")]
+    pub(crate) id: SessionId,
+    /// The work tree to change [default: the repository that the session began from]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) repo: Option<PathBuf>,
+    /// Only say whether it would apply
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Apply a patch that no check has passed
+    #[arg(long)]
+    pub(crate) unverified: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    #[arg(value_name = "SESSION")]
+    pub(crate) id: SessionId,
+    /// Read the API key from this file instead of the vendor's variable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) api_key_file: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    #[arg(long, value_enum, default_value_t = TraceMode::Compact)]
+    pub(crate) trace: TraceMode,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
+}
+
+fn strength(text: &str) -> Result<StrengthLevel, String> {
+    StrengthLevel::ALL.iter().copied().find(|level| level.as_str() == text).ok_or_else(|| {
+        let all: Vec<_> = StrengthLevel::ALL.iter().map(|level| level.as_str()).collect();
+        format!("expected one of {}", all.join(", "))
+    })
+}
+
+/// Reads the command line. `None`: help or version was asked for and printed.
+pub(crate) fn parse(argv: &[OsString]) -> Result<Option<Cli>, Refusal> {
+    match Cli::try_parse_from(argv) {
+        Ok(cli) => Ok(Some(cli)),
+        Err(error) => match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                terminal::out_bytes(error.render().to_string().as_bytes());
+                Ok(None)
+            }
+            _ => Err(Refusal::usage(text::safe(
+                error.render().to_string().trim_start_matches("error: ").trim_end(),
+            ))),
+        },
+    }
+}
+
+/// The format that the command line asks for, also where the rest of it makes no sense.
+pub(crate) fn format_of(argv: &[OsString]) -> Format {
+    let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
+    let words = &words[..words.iter().position(|word| word == "--").unwrap_or(words.len())];
+    let named = |value: &str| match value {
+        "json" => Some(Format::Json),
+        "ndjson" => Some(Format::Ndjson),
+        _ => None,
+    };
+    let spaced = words.windows(2).filter(|pair| pair[0] == "--format").map(|pair| pair[1].as_ref());
+    let joined = words.iter().filter_map(|word| word.strip_prefix("--format="));
+    spaced.chain(joined).find_map(named).unwrap_or(Format::Text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_format_is_found_in_any_command_line() {
+        let of = |line: &str| format_of(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(of("countersign run --format json"), Format::Json);
+        assert_eq!(of("countersign --bad run --format=ndjson x"), Format::Ndjson);
+        assert_eq!(of("countersign run --format"), Format::Text);
+        assert_eq!(of("countersign run --format xml"), Format::Text);
+        assert_eq!(of("countersign run -- --format json"), Format::Text);
+    }
+}

@@ -1,0 +1,107 @@
+//! `list`: sessions, newest first.
+
+use countersign_store::{ListFilter, SessionRow, Store as _};
+use countersign_types::{Millis, SessionId};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::args::{Format, ListArgs, TextOrJson};
+use crate::home::Home;
+use crate::refusal::Refusal;
+use crate::{exit, ports, render, run, terminal, text};
+
+/// Characters of a task in a list.
+const TASK_WIDTH: usize = 60;
+
+#[derive(Debug, Serialize)]
+struct Listed {
+    session: SessionId,
+    created_at: Millis,
+    updated_at: Millis,
+    /// None while the turn is not over.
+    outcome: Option<String>,
+    reason: Option<String>,
+    exit_code: Option<u64>,
+    task: Option<String>,
+}
+
+impl From<SessionRow> for Listed {
+    fn from(row: SessionRow) -> Self {
+        let word = |name: &str| row.summary.get(name).and_then(Value::as_str).map(str::to_owned);
+        Self {
+            outcome: word("outcome"),
+            reason: word("reason"),
+            exit_code: row.summary.get("exit_code").and_then(Value::as_u64),
+            task: word("task"),
+            session: row.id,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        }
+    }
+}
+
+pub(crate) fn list(args: &ListArgs) -> u8 {
+    let format = if args.format == TextOrJson::Json { Format::Json } else { Format::Text };
+    match rows(args.limit) {
+        Ok(rows) => {
+            match args.format {
+                TextOrJson::Json => match serde_json::to_string(&rows) {
+                    Ok(line) => terminal::out_line(&line),
+                    Err(error) => return render::refused(format, &Refusal::bug(error.to_string())),
+                },
+                TextOrJson::Text => terminal::out_bytes(for_people(&rows).as_bytes()),
+            }
+            exit::DONE
+        }
+        Err(refusal) => render::refused(format, &refusal),
+    }
+}
+
+fn rows(limit: u32) -> Result<Vec<Listed>, Refusal> {
+    let home = Home::open()?;
+    let filter = ListFilter { limit, ..ListFilter::default() };
+    let rows = run::runtime()?.block_on(home.store.sessions(filter))?;
+    Ok(rows.into_iter().map(Listed::from).collect())
+}
+
+fn for_people(rows: &[Listed]) -> String {
+    let mut out = String::new();
+    for row in rows {
+        let ending = match (&row.outcome, &row.reason) {
+            (Some(outcome), Some(reason)) => format!("{outcome} ({reason})"),
+            _ => "open".to_owned(),
+        };
+        let task = text::one_line(row.task.as_deref().unwrap_or_default(), TASK_WIDTH);
+        out.push_str(&format!("{}  {}  {ending:<32}  {task}", row.session, ports::time(row.created_at)));
+        out.truncate(out.trim_end().len());
+        out.push('\n');
+    }
+    if rows.is_empty() {
+        out.push_str("no sessions yet: `countersign run --help` says how to begin one\n");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_for_people_and_bounded() {
+        let row = |outcome: Option<&str>, task: &str| Listed {
+            session: SessionId::new("s-20261130-005320-ababab").unwrap(),
+            created_at: Millis(1_796_000_000_123),
+            updated_at: Millis(1_796_000_000_123),
+            outcome: outcome.map(str::to_owned),
+            reason: outcome.map(|_| "checks_passed".to_owned()),
+            exit_code: outcome.map(|_| 0),
+            task: Some(task.to_owned()),
+        };
+        insta::assert_snapshot!(for_people(&[
+            row(Some("verified"), "fix the parser"),
+            row(None, &"x\u{1b}".repeat(99))
+        ]));
+        insta::assert_snapshot!(for_people(&[]));
+        insta::assert_json_snapshot!(row(None, "t"));
+    }
+}

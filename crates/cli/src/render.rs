@@ -1,0 +1,101 @@
+//! Results as people and programs read them.
+
+use serde::Serialize;
+
+use crate::args::Format;
+use crate::refusal::Refusal;
+use crate::result::RunResult;
+use crate::{terminal, text};
+
+/// The last line of a stream of events.
+#[derive(Serialize)]
+struct LastLine<'a> {
+    r#type: &'static str,
+    #[serde(flatten)]
+    result: &'a RunResult,
+}
+
+/// Prints a result in the format that was asked for.
+pub(crate) fn result(format: Format, result: &RunResult) {
+    match format {
+        Format::Text => {
+            if let Some(error) = &result.error {
+                terminal::err_line(&format!("error: {}", text::safe(&error.message)));
+            }
+            for note in &result.degraded {
+                terminal::err_line(&format!("note: {}", text::safe(note)));
+            }
+            terminal::out_bytes(for_people(result).as_bytes());
+        }
+        Format::Json | Format::Ndjson => machine(format, result),
+    }
+}
+
+/// Prints the one JSON object, or the line that ends a stream of events.
+pub(crate) fn machine(format: Format, result: &RunResult) {
+    let line = match format {
+        Format::Ndjson => serde_json::to_string(&LastLine { r#type: "result", result }),
+        Format::Json | Format::Text => serde_json::to_string(result),
+    };
+    match line {
+        Ok(line) => terminal::out_line(&line),
+        Err(error) => terminal::err_line(&format!("the result cannot be written as JSON: {error}")),
+    }
+}
+
+/// Prints why a command other than `run` and `ask` did nothing, and gives its exit code.
+pub(crate) fn refused(format: Format, refusal: &Refusal) -> u8 {
+    result(format, &RunResult::refused(None, None, &[], refusal));
+    refusal.exit_code()
+}
+
+/// The answer, then one line.
+pub(crate) fn for_people(result: &RunResult) -> String {
+    let mut out = String::new();
+    if let Some(answer) = result.answer.as_deref().map(str::trim_end).filter(|answer| !answer.is_empty()) {
+        out.push_str(&text::safe(answer));
+        out.push_str("\n\n");
+    }
+    if result.session.is_none() {
+        return out;
+    }
+    out.push_str(&summary(result));
+    out.push('\n');
+    out
+}
+
+/// One line: how it ended and what there is to do next.
+pub(crate) fn summary(result: &RunResult) -> String {
+    let outcome = result.outcome.map_or("bug", |outcome| outcome.as_str());
+    let mut parts = vec![format!("{outcome} ({})", result.reason)];
+    if let Some(strength) = result.strength {
+        let inside = if strength.in_process { ", in process" } else { "" };
+        parts.push(format!("strength {}{inside}", strength.level));
+    }
+    if let Some(from) = result.rescued_from {
+        parts.push(format!("rescued from {from}"));
+    }
+    if result.usage.turns > 0 {
+        parts.push(format!(
+            "{} {}",
+            result.usage.turns,
+            if result.usage.turns == 1 { "step" } else { "steps" }
+        ));
+    }
+    if let Some(active) = result.active_ms.filter(|active| active.0 > 0) {
+        parts.push(active.to_string());
+    }
+    if let Some(cost) = &result.cost.as_ref().filter(|cost| cost.usd > 0.0) {
+        parts.push(format!("${:.4}", cost.usd));
+    }
+    if result.isolated == Some(false) {
+        parts.push("not isolated".to_owned());
+    }
+    if let Some(session) = &result.session {
+        match &result.patch {
+            Some(patch) => parts.push(format!("patch of {} bytes: countersign diff {session}", patch.bytes)),
+            None => parts.push(session.to_string()),
+        }
+    }
+    parts.join(" · ")
+}

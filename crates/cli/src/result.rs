@@ -1,0 +1,257 @@
+//! The result object: one for every ending, every key always present.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use countersign_engine::View;
+use countersign_types::{
+    Digest, GateKey, GateStatus, Millis, Outcome, Reason, SessionId, Strength, Tier, TierProperty, Trust,
+};
+use serde::Serialize;
+
+use crate::refusal::Refusal;
+
+pub(crate) const RESULT_SCHEMA: &str = "countersign.result/1";
+
+/// What a run came to. `null` means unknown or not there, never zero.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RunResult {
+    pub(crate) schema: &'static str,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) turn: Option<u32>,
+    /// None only for a bug of ours.
+    pub(crate) outcome: Option<Outcome>,
+    /// A reason of the table, or `bug`.
+    pub(crate) reason: &'static str,
+    pub(crate) exit_code: u8,
+    pub(crate) answer: Option<String>,
+    pub(crate) strength: Option<Strength>,
+    pub(crate) gates: BTreeMap<GateKey, GateResult>,
+    pub(crate) base: Option<BaseResult>,
+    /// What is judged and delivered.
+    pub(crate) tree: Option<Digest>,
+    pub(crate) patch: Option<PatchResult>,
+    pub(crate) usage: UsageResult,
+    pub(crate) cost: Option<CostResult>,
+    pub(crate) model: Option<String>,
+    pub(crate) tier: Option<Tier>,
+    /// Whether the working cell was seen to confine its jobs.
+    pub(crate) isolated: Option<bool>,
+    pub(crate) observed: Vec<TierProperty>,
+    pub(crate) trust: Option<Trust>,
+    pub(crate) preset: Option<PresetResult>,
+    pub(crate) contract: Option<Digest>,
+    pub(crate) task_digest: Option<Digest>,
+    pub(crate) created_at: Option<Millis>,
+    pub(crate) active_ms: Option<Millis>,
+    pub(crate) degraded: Vec<String>,
+    pub(crate) error: Option<ErrorResult>,
+    pub(crate) rescued_from: Option<Reason>,
+    /// When the provider's limit ends, milliseconds since the Unix epoch.
+    pub(crate) reset_at: Option<Millis>,
+    /// Signed evidence; not made yet by this version.
+    pub(crate) bundle: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct GateResult {
+    pub(crate) status: GateStatus,
+    pub(crate) reason: Option<Reason>,
+    pub(crate) detail: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct BaseResult {
+    pub(crate) commit: Option<String>,
+    pub(crate) tree: Digest,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PatchResult {
+    pub(crate) path: String,
+    pub(crate) sha256: String,
+    pub(crate) bytes: u64,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct UsageResult {
+    /// Model calls with what they asked for.
+    pub(crate) turns: u32,
+    pub(crate) model_calls: u64,
+    pub(crate) input: Option<u64>,
+    pub(crate) output: Option<u64>,
+    pub(crate) cached: Option<u64>,
+    pub(crate) reasoning: Option<u64>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct CostResult {
+    pub(crate) usd: f64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PresetResult {
+    pub(crate) name: String,
+    pub(crate) digest: Digest,
+    pub(crate) canonical: bool,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ErrorResult {
+    pub(crate) kind: &'static str,
+    pub(crate) message: String,
+}
+
+impl RunResult {
+    /// Of a session whose turn ended or was parked. `dir` is the session's directory.
+    pub(crate) fn of(view: &View, dir: &Path) -> Self {
+        let contract = view.session.as_ref().map(|session| &session.contract);
+        // A turn that no driver ended: what is recorded of it can still be shown.
+        let (outcome, reason) = view.outcome.unwrap_or((Outcome::Parked, Reason::LeaseLost));
+        let gates = view.gates.iter().map(|(key, gate)| {
+            let (reason, detail) = (gate.reason, gate.detail.clone());
+            (*key, GateResult { status: gate.status, reason, detail })
+        });
+        let isolated = view.tier.map(|_| view.observed.is_superset(&confining()));
+        Self {
+            schema: RESULT_SCHEMA,
+            session: Some(view.id.clone()),
+            turn: Some(view.turn.0),
+            outcome: Some(outcome),
+            reason: reason.as_str(),
+            exit_code: outcome.exit_code(),
+            answer: view.answer.clone(),
+            strength: view.strength,
+            gates: all_gates(GateStatus::Absent).into_iter().chain(gates).collect(),
+            base: view.base_tree.map(|tree| BaseResult { commit: view.base_commit.clone(), tree }),
+            tree: view.tree,
+            patch: view.patch.as_ref().map(|patch| PatchResult {
+                path: dir.join(patch.file).to_string_lossy().into_owned(),
+                sha256: patch.digest.hex(),
+                bytes: patch.bytes,
+            }),
+            usage: UsageResult {
+                turns: view.steps,
+                model_calls: view.model_calls,
+                input: view.usage.input,
+                output: view.usage.output,
+                cached: view.usage.cached,
+                reasoning: view.usage.reasoning,
+            },
+            cost: view.cost.map(|cost| CostResult { usd: cost.usd() }),
+            model: contract.map(|contract| contract.model.reference.clone()),
+            tier: view.tier,
+            isolated,
+            observed: view.observed.iter().copied().collect(),
+            trust: contract.map(|contract| contract.trust),
+            preset: contract.map(|contract| PresetResult {
+                name: contract.preset.name.clone(),
+                digest: contract.preset.digest,
+                canonical: contract.preset.canonical,
+            }),
+            contract: contract.and_then(|contract| contract.digest().ok()),
+            task_digest: Some(Digest::of(view.input.as_bytes())),
+            created_at: Some(view.created_at),
+            active_ms: Some(view.active_ms),
+            degraded: view.degraded.clone(),
+            error: view
+                .error
+                .as_ref()
+                .map(|error| ErrorResult { kind: error.kind.as_str(), message: error.message.clone() }),
+            rescued_from: view.rescued_from,
+            reset_at: view.reset_at,
+            bundle: None,
+        }
+    }
+
+    /// Of a command that stopped before it had a contract.
+    pub(crate) fn refused(
+        session: Option<SessionId>,
+        task: Option<&[u8]>,
+        armed: &[GateKey],
+        refusal: &Refusal,
+    ) -> Self {
+        let Some(reason) = refusal.reason else {
+            return Self { session, ..Self::bug(&refusal.message) };
+        };
+        let mut gates = all_gates(GateStatus::Absent);
+        for key in armed {
+            gates.insert(*key, GateResult { status: GateStatus::NotReached, reason: None, detail: None });
+        }
+        Self {
+            session,
+            outcome: Some(reason.outcome()),
+            reason: reason.as_str(),
+            exit_code: reason.outcome().exit_code(),
+            gates,
+            task_digest: task.map(Digest::of),
+            error: Some(ErrorResult { kind: reason.as_str(), message: refusal.message.clone() }),
+            ..Self::nothing()
+        }
+    }
+
+    /// Of a process that ends with a bug of ours.
+    pub(crate) fn bug(message: &str) -> Self {
+        let error = Some(ErrorResult { kind: "bug", message: message.to_owned() });
+        Self { error, ..Self::nothing() }
+    }
+
+    fn nothing() -> Self {
+        Self {
+            schema: RESULT_SCHEMA,
+            session: None,
+            turn: None,
+            outcome: None,
+            reason: "bug",
+            exit_code: Outcome::BUG_EXIT_CODE,
+            answer: None,
+            strength: None,
+            gates: all_gates(GateStatus::Absent),
+            base: None,
+            tree: None,
+            patch: None,
+            usage: UsageResult::default(),
+            cost: None,
+            model: None,
+            tier: None,
+            isolated: None,
+            observed: Vec::new(),
+            trust: None,
+            preset: None,
+            contract: None,
+            task_digest: None,
+            created_at: None,
+            active_ms: None,
+            degraded: Vec::new(),
+            error: None,
+            rescued_from: None,
+            reset_at: None,
+            bundle: None,
+        }
+    }
+}
+
+fn all_gates(status: GateStatus) -> BTreeMap<GateKey, GateResult> {
+    GateKey::ALL.iter().map(|key| (*key, GateResult { status, reason: None, detail: None })).collect()
+}
+
+/// What makes a cell a confinement; a network that was asked for does not unmake it.
+fn confining() -> countersign_types::TierProperties {
+    let mut all = Tier::Native.demands();
+    all.remove(&TierProperty::Netns);
+    all
+}
+
+/// The gates that a contract would have armed; for results of runs that were refused before they had one.
+pub(crate) fn armed(checked: bool, scoped: bool, protects: bool) -> Vec<GateKey> {
+    let mut keys = Vec::new();
+    if checked {
+        keys.extend([GateKey::Seal, GateKey::Answer, GateKey::Fence, GateKey::Change, GateKey::Check]);
+    } else if protects {
+        keys.push(GateKey::Fence);
+    }
+    if scoped {
+        keys.push(GateKey::Scope);
+    }
+    keys
+}

@@ -1,0 +1,69 @@
+//! The contract: everything that was asked for and resolved, in the form that the session is bound to.
+
+use std::collections::BTreeMap;
+
+use countersign_config::Resolved;
+use countersign_kernel::contract::{CONTRACT_SCHEMA, Contract, EnvironmentTerms, Limits, Network, PresetRef};
+use countersign_types::Trust;
+
+use crate::run::Wish;
+use crate::run::checks::Commands;
+use crate::run::layers::Layers;
+use crate::run::model::Model;
+use crate::run::repository::Place;
+use crate::tiers::Chosen;
+
+pub(super) fn build(
+    wish: &Wish<'_>,
+    resolved: &Resolved,
+    commands: &Commands,
+    model: &Model,
+    tiers: &Chosen,
+    place: &Place,
+    layers: &Layers,
+) -> Contract {
+    let preset = resolved.preset;
+    Contract {
+        schema: CONTRACT_SCHEMA.to_owned(),
+        preset: PresetRef {
+            name: preset.name.to_owned(),
+            digest: preset.digest(),
+            canonical: resolved.canonical,
+        },
+        model: model.terms.clone(),
+        trust: resolved.trust.value,
+        sandbox: tiers.working.tier(),
+        floor: resolved.trust.value.floor(),
+        network: match resolved.network.value {
+            countersign_config::Network::None => Network::None,
+            countersign_config::Network::Host => Network::Host,
+        },
+        source: place.source.clone(),
+        environment: EnvironmentTerms {
+            setup: commands.setup.clone(),
+            probe: commands.probe.clone(),
+            layers: layers.layers.clone(),
+            path: layers.path.clone(),
+            env: BTreeMap::new(),
+        },
+        checks: commands.checks.clone(),
+        scope: wish.scope.to_vec(),
+        protect: wish.protect.to_vec(),
+        // Without a check the outcome claims nothing, and so a run that changed nothing is an answer too.
+        change_required: preset.change_required && !commands.checks.is_empty(),
+        require_verified: wish.require_verified,
+        min_strength: wish.min_strength,
+        attempts: resolved.attempts.value,
+        limits: Limits {
+            turns: resolved.max_turns.value,
+            tokens: resolved.max_tokens.as_ref().map(|limit| limit.value),
+            cost: resolved.max_cost.as_ref().map(|limit| limit.value),
+            deadline: resolved.deadline.value,
+            tool_actions: resolved.tool_actions,
+            output_bytes: resolved.output.as_u64(),
+            command_timeout: resolved.command_timeout.value,
+            model_retries: resolved.model_retries,
+        },
+        repository_instructions: resolved.trust.value != Trust::Untrusted,
+    }
+}

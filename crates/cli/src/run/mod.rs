@@ -1,0 +1,262 @@
+//! `run` and `ask`, from flags to a result. The order is a promise: nothing of the repository is opened before the
+//! trust level is known, and nothing is recorded as begun before everything that can be refused was looked at.
+
+mod checks;
+mod contract;
+mod layers;
+pub(crate) mod model;
+pub(crate) mod repository;
+pub(crate) mod session;
+mod settings;
+mod task;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use countersign_config::{CODING, Preset, QUESTION};
+use countersign_engine::Clock as _;
+use countersign_engine::Ids as _;
+use countersign_types::{GateKey, Reason, SessionId, StrengthLevel};
+
+use crate::args::{AskArgs, CommonArgs, Expect, Format, RunArgs, TaskArgs};
+use crate::home::Home;
+use crate::ports::{MachineClock, MachineIds, session_id};
+use crate::refusal::Refusal;
+use crate::result::{self, RunResult};
+use crate::run::session::Prepared;
+use crate::signals::Signals;
+use crate::{render, terminal};
+
+/// What a command line asks for, `run` and `ask` in one shape.
+#[derive(Debug)]
+pub(crate) struct Wish<'a> {
+    pub(crate) preset: &'static Preset,
+    pub(crate) what: &'a TaskArgs,
+    pub(crate) common: &'a CommonArgs,
+    pub(crate) check: &'a [String],
+    pub(crate) check_argv: &'a [String],
+    pub(crate) expect: Option<Expect>,
+    pub(crate) check_timeout: Option<countersign_types::Millis>,
+    pub(crate) attempts: Option<u32>,
+    pub(crate) no_check: bool,
+    pub(crate) scope: &'a [String],
+    pub(crate) protect: &'a [String],
+    pub(crate) setup: Option<&'a str>,
+    pub(crate) probe: Option<&'a str>,
+    pub(crate) require_verified: bool,
+    pub(crate) min_strength: Option<StrengthLevel>,
+}
+
+impl<'a> Wish<'a> {
+    pub(crate) fn run(args: &'a RunArgs) -> Self {
+        Self {
+            preset: &CODING,
+            what: &args.what,
+            common: &args.common,
+            check: &args.check,
+            check_argv: &args.check_argv,
+            expect: args.expect,
+            check_timeout: args.check_timeout,
+            attempts: args.attempts,
+            no_check: args.no_check,
+            scope: &args.scope,
+            protect: &args.protect,
+            setup: args.setup.as_deref(),
+            probe: args.probe.as_deref(),
+            require_verified: args.require.is_some(),
+            min_strength: args.min_strength,
+        }
+    }
+
+    fn ask(args: &'a AskArgs) -> Self {
+        Self {
+            preset: &QUESTION,
+            what: &args.what,
+            common: &args.common,
+            check: &[],
+            check_argv: &[],
+            expect: None,
+            check_timeout: None,
+            attempts: None,
+            no_check: true,
+            scope: &[],
+            protect: &[],
+            setup: None,
+            probe: None,
+            require_verified: args.require.is_some(),
+            min_strength: args.min_strength,
+        }
+    }
+
+    /// The gates that this wish arms, for the result of a run that is refused.
+    fn armed(&self) -> Vec<GateKey> {
+        let checked = !self.check.is_empty() || !self.check_argv.is_empty();
+        result::armed(checked, !self.scope.is_empty(), !self.protect.is_empty())
+    }
+}
+
+pub(crate) fn run(args: &RunArgs) -> u8 {
+    command(&Wish::run(args), args.common.format)
+}
+
+pub(crate) fn ask(args: &AskArgs) -> u8 {
+    command(&Wish::ask(args), args.common.format)
+}
+
+fn command(wish: &Wish<'_>, format: Format) -> u8 {
+    let result = execute(wish, None);
+    render::result(format, &result);
+    result.exit_code
+}
+
+/// What is known of a run while it is set up, for the record of one that is refused.
+#[derive(Debug, Default)]
+struct Known {
+    task: Option<String>,
+    home: Option<Home>,
+}
+
+/// Runs one turn to its result. `home` replaces the user's.
+pub(crate) fn execute(wish: &Wish<'_>, home: Option<PathBuf>) -> RunResult {
+    // Stamped before anything can be refused, so that a refusal has a name too.
+    let id = session_id(MachineClock.now(), MachineIds.bytes());
+    let armed = wish.armed();
+    let runtime = match runtime() {
+        Ok(runtime) => runtime,
+        Err(refusal) => return RunResult::refused(Some(id), None, &armed, &refusal),
+    };
+    let early = {
+        let (id, format, armed) = (id.clone(), wish.common.format, armed.clone());
+        move || canceled_early(&id, format, &armed)
+    };
+    let listening = {
+        let _guard = runtime.enter();
+        Signals::listen(early)
+    };
+    let signals = match listening {
+        Ok(signals) => signals,
+        Err(error) => {
+            let refusal = Refusal::new(Reason::CellDied, format!("signals cannot be listened to: {error}"));
+            return RunResult::refused(Some(id), None, &armed, &refusal);
+        }
+    };
+    let mut known = Known::default();
+    let prepared = prepare(wish, &id, home, &mut known, &signals, &runtime);
+    let result = match prepared {
+        Ok(prepared) => {
+            signals.begin();
+            runtime.block_on(session::begin(prepared))
+        }
+        Err(refusal) => {
+            record(&runtime, &id, &known, &refusal);
+            let task = known.task.as_deref().map(str::as_bytes);
+            RunResult::refused(Some(id), task, &armed, &refusal)
+        }
+    };
+    signals.end();
+    // Readers of standard input or of a slow disk may still be at work on threads of their own; nobody waits for them.
+    runtime.shutdown_background();
+    result
+}
+
+/// One thread beside the main one: signals are heard while the main thread works.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Refusal> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| Refusal::new(Reason::CellDied, format!("no threads can be started: {error}")))
+}
+
+fn canceled_early(id: &SessionId, format: Format, armed: &[GateKey]) -> u8 {
+    let refusal =
+        Refusal::new(Reason::Signal, "stopped by a signal before the agent started; nothing was done");
+    let result = RunResult::refused(Some(id.clone()), None, armed, &refusal);
+    render::result(format, &result);
+    result.exit_code
+}
+
+/// Everything that can refuse a run, in its order.
+fn prepare(
+    wish: &Wish<'_>,
+    id: &SessionId,
+    home_path: Option<PathBuf>,
+    known: &mut Known,
+    signals: &Arc<Signals>,
+    runtime: &tokio::runtime::Runtime,
+) -> Result<Prepared, Refusal> {
+    let file = settings::user_config(wish.common.config.as_deref())?;
+    let trust = countersign_config::trust(wish.common.trust, &file)?;
+    let resolved = settings::resolve(wish, trust, file.clone())?;
+    let task = task::read(wish.what)?;
+    known.task = Some(task.clone());
+    let checks = checks::parse(wish, resolved.check_timeout.value)?;
+    checks::globs(wish)?;
+    let model = model::choose(&resolved)?;
+    let home = match home_path {
+        Some(path) => Home::open_at(&path)?,
+        None => Home::open()?,
+    };
+    known.home = Some(home.clone());
+    let checked = !checks.checks.is_empty();
+    let tiers = runtime.block_on(crate::tiers::choose(&resolved, checked, &home))?;
+    let place = repository::find(
+        wish.common.repo.as_deref(),
+        wish.common.base.as_deref(),
+        wish.common.include_dirty,
+    )?;
+    repository::apart(&place, home.root())?;
+    let layers = layers::find(&file, home.root(), tiers.working.tier())?;
+    let contract = contract::build(wish, &resolved, &checks, &model, &tiers, &place, &layers);
+    let mut notes = tiers.notes.clone();
+    notes.extend(layers.notes);
+    Ok(Prepared {
+        id: id.clone(),
+        contract,
+        task,
+        model,
+        home,
+        cells: tiers.choice(),
+        sources: place.sources,
+        notes,
+        format: wish.common.format,
+        trace: wish.common.trace,
+        signals: Arc::clone(signals),
+    })
+}
+
+/// Leaves a line in the list for a run that was refused, where there is a home to leave it in.
+fn record(runtime: &tokio::runtime::Runtime, id: &SessionId, known: &Known, refusal: &Refusal) {
+    let Some(reason) = refusal.reason else { return };
+    let home = match &known.home {
+        Some(home) => home.clone(),
+        None => match Home::open() {
+            Ok(home) => home,
+            // The refusal itself is what people need to read; where the home is its cause, it says so.
+            Err(_) => return,
+        },
+    };
+    let task = known.task.as_deref().unwrap_or_default();
+    if let Err(error) = runtime.block_on(session::refuse(&home, id, task, reason, &refusal.message)) {
+        terminal::err_line(&format!("note: this run is missing in `countersign list`: {error}"));
+    }
+}
+
+/// A command line that makes no sense. One that was meant for an agent is recorded as a run.
+pub(crate) fn refused_at_parse(argv: &[OsString], format: Format, refusal: &Refusal) -> u8 {
+    let runs = argv.get(1).is_some_and(|word| word == "run" || word == "ask");
+    let id = runs.then(|| session_id(MachineClock.now(), MachineIds.bytes()));
+    if let Some(id) = &id
+        && let Ok(runtime) = runtime()
+    {
+        record(&runtime, id, &Known::default(), refusal);
+    }
+    render::result(format, &RunResult::refused(id, None, &[], refusal));
+    refusal.exit_code()
+}
+
+/// For a closure that must not fail on a poisoned lock.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

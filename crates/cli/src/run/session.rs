@@ -1,0 +1,199 @@
+//! Where the engine takes over: everything that this crate calls of it to make, drive and record a session.
+
+use std::sync::Arc;
+
+use countersign_engine::{Ended, EngineError, NewSession, Ports, Sources};
+use countersign_kernel::contract::Contract;
+use countersign_store::Store as _;
+use countersign_types::{Digest, Outcome, PrincipalId, Reason, SessionId, TenantId};
+
+use crate::args::{Format, TraceMode};
+use crate::home::Home;
+use crate::ports::{MachineClock, MachineIds, SessionFiles};
+use crate::refusal::Refusal;
+use crate::result::{ErrorResult, RunResult};
+use crate::run::model::Model;
+use crate::signals::Signals;
+use crate::trace::Watcher;
+
+/// A session that nothing stands against.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) id: SessionId,
+    pub(crate) contract: Contract,
+    pub(crate) task: String,
+    pub(crate) model: Model,
+    pub(crate) home: Home,
+    pub(crate) cells: countersign_engine::CellChoice,
+    pub(crate) sources: Sources,
+    /// What people should know about this run before it begins.
+    pub(crate) notes: Vec<String>,
+    pub(crate) format: Format,
+    pub(crate) trace: TraceMode,
+    pub(crate) signals: Arc<Signals>,
+}
+
+impl Prepared {
+    fn ports(&self) -> Ports {
+        let session = self.home.session(&self.id);
+        Ports {
+            clock: Arc::new(MachineClock),
+            ids: Arc::new(MachineIds),
+            store: self.home.store.clone(),
+            objects: self.home.objects.clone(),
+            memo: self.home.memo.clone(),
+            cells: self.cells.clone(),
+            provider: self.model.provider.clone(),
+            redactor: self.model.redactor.clone(),
+            interrupts: self.signals.clone(),
+            observer: Arc::new(Watcher::new(self.id.clone(), self.format, self.trace)),
+            artifacts: Arc::new(SessionFiles { dir: session.clone() }),
+            sources: self.sources.clone(),
+            home: countersign_engine::Home { session, layers: self.home.layers() },
+        }
+    }
+}
+
+/// Who drives, for people who find the session taken.
+fn holder() -> String {
+    format!("process {}", std::process::id())
+}
+
+#[expect(clippy::expect_used, reason = "constants that ids allow")]
+fn owner() -> (TenantId, PrincipalId) {
+    (TenantId::new("local").expect("an id"), PrincipalId::new("cli").expect("an id"))
+}
+
+/// Records a new session and drives it to its result.
+pub(crate) async fn begin(prepared: Prepared) -> RunResult {
+    let ports = prepared.ports();
+    for note in &prepared.notes {
+        crate::trace::note(prepared.trace, note);
+    }
+    let (tenant, principal) = owner();
+    // What a person typed may hold a key that this process knows.
+    let task = ports.redactor.redact_str(&prepared.task);
+    let new = NewSession {
+        id: prepared.id.clone(),
+        tenant,
+        principal,
+        contract: &prepared.contract,
+        input: task.as_bytes(),
+    };
+    if let Err(error) = countersign_engine::submit(&ports, new).await {
+        return failed(&prepared, &error.into()).await;
+    }
+    drive(&prepared, countersign_engine::drive(&ports, &prepared.id, &holder())).await
+}
+
+/// Goes on with a session that was parked.
+pub(crate) async fn resume(prepared: Prepared) -> RunResult {
+    let ports = prepared.ports();
+    drive(&prepared, countersign_engine::resume(&ports, &prepared.id, &holder())).await
+}
+
+async fn drive(prepared: &Prepared, driving: impl Future<Output = Result<Ended, EngineError>>) -> RunResult {
+    // A second SIGINT drops the engine, and with its last handle every cell dies.
+    let ended = tokio::select! {
+        ended = driving => ended,
+        () = prepared.signals.insisted() => return insisted(prepared).await,
+    };
+    match ended {
+        Ok(Ended::Over(_) | Ended::Parked(_)) => shown(&prepared.home, &prepared.id).await,
+        Ok(Ended::Idle) => {
+            let refusal = Refusal::usage("there is nothing to do: the session has no turn that was approved");
+            RunResult::refused(Some(prepared.id.clone()), None, &[], &refusal)
+        }
+        Err(error) => failed(prepared, &error.into()).await,
+    }
+}
+
+/// The result as the journal tells it.
+pub(crate) async fn shown(home: &Home, id: &SessionId) -> RunResult {
+    match countersign_engine::view(home.store.as_ref(), id).await {
+        Ok(view) => RunResult::of(&view, &home.session(id)),
+        Err(error) => RunResult::refused(Some(id.clone()), None, &[], &error.into()),
+    }
+}
+
+/// The engine itself failed. What the journal knows of the turn is still shown, under the failure's reason.
+async fn failed(prepared: &Prepared, refusal: &Refusal) -> RunResult {
+    let task = prepared.task.as_bytes();
+    let failure = RunResult::refused(Some(prepared.id.clone()), Some(task), &[], refusal);
+    match countersign_engine::view(prepared.home.store.as_ref(), &prepared.id).await {
+        Ok(view) if view.outcome.is_none() => {
+            let RunResult { outcome, reason, exit_code, error, .. } = failure;
+            RunResult {
+                outcome,
+                reason,
+                exit_code,
+                error,
+                ..RunResult::of(&view, &prepared.home.session(&prepared.id))
+            }
+        }
+        _ => failure,
+    }
+}
+
+/// A person did not want to wait for an orderly end.
+async fn insisted(prepared: &Prepared) -> RunResult {
+    let mut result = shown(&prepared.home, &prepared.id).await;
+    if result.outcome != Some(Outcome::Canceled) {
+        let message = format!(
+            "stopped at once by a second interrupt; `countersign resume {}` closes what was left open",
+            prepared.id
+        );
+        result.outcome = Some(Outcome::Canceled);
+        result.reason = Reason::Signal.as_str();
+        result.exit_code = Outcome::Canceled.exit_code();
+        result.error = Some(ErrorResult { kind: Reason::Signal.as_str(), message });
+    }
+    result
+}
+
+/// Leaves a record of a run that was refused.
+pub(crate) async fn refuse(
+    home: &Home,
+    id: &SessionId,
+    task: &str,
+    reason: Reason,
+    message: &str,
+) -> Result<(), EngineError> {
+    use countersign_engine::Clock as _;
+    let (tenant, principal) = owner();
+    let row = countersign_store::NewSession { id: id.clone(), tenant, principal, at: MachineClock.now() };
+    countersign_engine::refuse(home.store.as_ref(), &MachineIds, row, task, reason, message).await
+}
+
+/// The contract of a recorded session; None for one that was refused before it had one.
+pub(crate) async fn contract(home: &Home, id: &SessionId) -> Result<Option<Contract>, Refusal> {
+    let view = countersign_engine::view(home.store.as_ref(), id).await.map_err(Refusal::from)?;
+    Ok(view.session.map(|session| session.contract))
+}
+
+/// Does the session exist? Says what to do when it does not.
+pub(crate) async fn known(home: &Home, id: &SessionId) -> Result<(), Refusal> {
+    Ok(home.store.session(id).await.map(|_| ())?)
+}
+
+/// The patch of a session, checked against its journal.
+pub(crate) fn patch(
+    home: &Home,
+    id: &SessionId,
+    view: &countersign_engine::View,
+) -> Result<Vec<u8>, Refusal> {
+    let Some(patch) = &view.patch else {
+        return Err(Refusal::usage(format!(
+            "session {id} has no patch: its agent changed nothing that can be delivered"
+        )));
+    };
+    let path = home.session(id).join(patch.file);
+    let refuse = |what: String| {
+        Refusal::new(Reason::Store, format!("the patch {} is of no use: {what}", path.display()))
+    };
+    let bytes = crate::files::read_regular(&path, patch.bytes).map_err(refuse)?;
+    if Digest::of(&bytes) != patch.digest {
+        return Err(refuse("its bytes are not those that the journal recorded".to_owned()));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,98 @@
+//! `show`: a session's result and what was said and done in it.
+
+use countersign_engine::TranscriptEntry;
+use serde::Serialize;
+
+use crate::args::{Format, ShowArgs, TextOrJson};
+use crate::home::Home;
+use crate::refusal::Refusal;
+use crate::result::RunResult;
+use crate::run::{self, session};
+use crate::{exit, ports, render, terminal, text};
+
+/// Characters of one entry of the transcript on a terminal.
+const ENTRY: usize = 4000;
+
+#[derive(Debug, Serialize)]
+struct Shown {
+    result: RunResult,
+    transcript: Vec<Entry>,
+}
+
+#[derive(Debug, Serialize)]
+struct Entry {
+    seq: u64,
+    at: u64,
+    role: &'static str,
+    effect: Option<String>,
+    text: String,
+}
+
+impl From<TranscriptEntry> for Entry {
+    fn from(entry: TranscriptEntry) -> Self {
+        let TranscriptEntry { seq, at, role, effect, text } = entry;
+        Self { seq, at: at.0, role, effect: effect.map(|effect| effect.to_string()), text }
+    }
+}
+
+pub(crate) fn show(args: &ShowArgs) -> u8 {
+    let format = if args.format == TextOrJson::Json { Format::Json } else { Format::Text };
+    match look(args) {
+        Ok(shown) => {
+            match args.format {
+                TextOrJson::Json => match serde_json::to_string(&shown) {
+                    Ok(line) => terminal::out_line(&line),
+                    Err(error) => return render::refused(format, &Refusal::bug(error.to_string())),
+                },
+                TextOrJson::Text => terminal::out_bytes(for_people(&shown).as_bytes()),
+            }
+            exit::DONE
+        }
+        Err(refusal) => render::refused(format, &refusal),
+    }
+}
+
+fn look(args: &ShowArgs) -> Result<Shown, Refusal> {
+    let home = Home::open()?;
+    run::runtime()?.block_on(async {
+        session::known(&home, &args.id).await?;
+        let result = session::shown(&home, &args.id).await;
+        let transcript = countersign_engine::transcript(home.store.as_ref(), &args.id).await?;
+        Ok(Shown { result, transcript: transcript.into_iter().map(Entry::from).collect() })
+    })
+}
+
+fn for_people(shown: &Shown) -> String {
+    let mut out = String::new();
+    for entry in &shown.transcript {
+        let effect = entry.effect.as_deref().unwrap_or("-");
+        out.push_str(&format!(
+            "── {} {effect} {}\n",
+            entry.role,
+            ports::time(countersign_types::Millis(entry.at))
+        ));
+        let safe = text::safe(entry.text.trim_end());
+        let cut: String = safe.chars().take(ENTRY).collect();
+        out.push_str(&cut);
+        if cut.len() < safe.len() {
+            out.push_str("\n[cut here; --format json has all of it]");
+        }
+        out.push_str("\n\n");
+    }
+    if let Some(error) = &shown.result.error {
+        out.push_str(&format!("error: {}\n", text::safe(&error.message)));
+    }
+    for (key, gate) in &shown.result.gates {
+        if gate.status == countersign_types::GateStatus::Absent {
+            continue;
+        }
+        let reason = gate.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+        out.push_str(&format!("gate {:<7} {}{reason}\n", key.as_str(), gate.status.as_str()));
+        if let Some(detail) = gate.detail.as_deref().filter(|detail| !detail.is_empty()) {
+            out.push_str(&format!("     {}\n", text::safe(detail).replace('\n', "\n     ")));
+        }
+    }
+    out.push_str(&render::summary(&shown.result));
+    out.push('\n');
+    out
+}

@@ -1,0 +1,28 @@
+//! The two streams. A reader that went away is no reason to end differently: writing then does nothing.
+
+use std::io::{IsTerminal as _, Write as _};
+
+/// Writes one line of data to standard output.
+pub(crate) fn out_line(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let _gone = out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
+}
+
+/// Writes bytes to standard output as they are.
+pub(crate) fn out_bytes(bytes: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    let _gone = out.write_all(bytes).and_then(|()| out.flush());
+}
+
+/// Writes one line for people to standard error.
+pub(crate) fn err_line(line: &str) {
+    let mut err = std::io::stderr().lock();
+    let _gone = err.write_all(format!("{line}\n").as_bytes());
+}
+
+/// Colour only where a person looks and did not object (no-color.org).
+pub(crate) fn colour() -> bool {
+    let objects = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    std::io::stderr().is_terminal() && !objects && !dumb
+}
