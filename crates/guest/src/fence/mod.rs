@@ -3,6 +3,7 @@
 //! Everything read here was written by a hostile hand: each file has a size limit, each structure a depth limit, every
 //! pass is linear in the bytes, and what cannot be read is `Unverifiable`.
 
+mod attrs;
 mod canon;
 mod ini;
 mod items;
