@@ -227,6 +227,41 @@ pub async fn kill_controller(tier: Tier) {
         .await;
 }
 
+/// Kills controllers at many moments of their life, from before the launcher runs to well into a job.
+pub async fn kill_controllers_at_many_moments(tier: Tier) {
+    const MOMENTS: u64 = 24;
+    const STEP: Duration = Duration::from_millis(3);
+    // Programs of their own, so that every process of these cells is known by its executable.
+    let programs = tempfile::tempdir().unwrap();
+    chmod(programs.path(), 0o755);
+    let (jail, guest) = (programs.path().join("countersign-jail"), programs.path().join("guest"));
+    std::fs::copy(&binaries().jail, &jail).unwrap();
+    std::fs::copy(&binaries().guest, &guest).unwrap();
+    let marker = format!("{}.875", 8_000_000 + std::process::id());
+    for moment in 0..MOMENTS {
+        let state_dir = tempfile::tempdir().unwrap();
+        let mut controller = Command::new(example("controller"))
+            .arg(tier.as_str())
+            .args([&jail, &guest, &state_dir.path().to_owned()])
+            .arg(format!("setsid sleep {marker} & sleep {marker}"))
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        tokio::time::sleep(STEP * u32::try_from(moment).unwrap()).await;
+        controller.kill().unwrap();
+        controller.wait().unwrap();
+        let left = || processes_with(&marker).len() + processes_of(programs.path()).len();
+        until("no process is left", || left() == 0).await;
+    }
+}
+
+/// Processes whose executable lies in this directory.
+fn processes_of(programs: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let executables = entries.filter_map(|e| std::fs::read_link(e.path().join("exe")).ok());
+    executables.filter(|exe| exe.starts_with(programs)).collect()
+}
+
 /// Groups that this launcher made and did not remove.
 pub fn leftover_cgroups(launcher: i32) -> Vec<String> {
     let mark = format!("-{launcher}-");
