@@ -1,4 +1,5 @@
 //! The ignore rules of `countersign-tree` against git's own.
+#![expect(clippy::unwrap_used, reason = "a failure of a helper fails the test")]
 
 mod common;
 
@@ -11,13 +12,13 @@ use common::{git, write};
 use countersign_tree::{Scratch, ScratchRules};
 use proptest::prelude::*;
 
-const FILES: &[&str] =
-    &["a", "b.x", "ab", "c/a", "c/b.x", "c/ab", "c/d/a", "c/d/b.x", "c/d/e/a", "d/a", "d/c/a", "d/ x", "d/#y", "d/!z"];
+const FILES: &[&str] = &[
+    "a", "b.x", "ab", "c/a", "c/b.x", "c/ab", "c/d/a", "c/d/b.x", "c/d/e/a", "d/a", "d/c/a", "d/ x", "d/#y",
+    "d/!z",
+];
 
 fn dirs() -> BTreeSet<String> {
-    let parents = |f: &str| {
-        f.match_indices('/').map(|(at, _)| f[..at].to_owned()).collect::<Vec<_>>()
-    };
+    let parents = |f: &str| f.match_indices('/').map(|(at, _)| f[..at].to_owned()).collect::<Vec<_>>();
     FILES.iter().flat_map(|f| parents(f)).collect()
 }
 
@@ -54,22 +55,41 @@ fn compare(root_rules: &str, c_rules: &str) -> Result<(), TestCaseError> {
     let files = FILES.iter().map(|f| ((*f).to_owned(), false));
     let asked: Vec<(String, bool)> = files.chain(dirs().into_iter().map(|d| (d, true))).collect();
     let paths: Vec<String> = asked.iter().map(|(p, _)| p.clone()).collect();
-    let ours: BTreeSet<String> =
-        asked.into_iter().filter(|(p, is_dir)| scratch.is_scratch(p.as_bytes(), *is_dir)).map(|(p, _)| p).collect();
+    let ours: BTreeSet<String> = asked
+        .into_iter()
+        .filter(|(p, is_dir)| scratch.is_scratch(p.as_bytes(), *is_dir))
+        .map(|(p, _)| p)
+        .collect();
     prop_assert_eq!(ours, git_says(dir.path(), &paths), "{:?} {:?}", root_rules, c_rules);
     Ok(())
 }
 
 fn any_rules() -> impl Strategy<Value = String> {
     let part = proptest::sample::select(vec![
-        "a", "b.x", "c", "d", "e", "*", "**", "?", "a*", "*.x", "[ab]", "[!a]*", "[[:alpha:]]", "\\a", "a**", "***",
+        "a",
+        "b.x",
+        "c",
+        "d",
+        "e",
+        "*",
+        "**",
+        "?",
+        "a*",
+        "*.x",
+        "[ab]",
+        "[!a]*",
+        "[[:alpha:]]",
+        "\\a",
+        "a**",
+        "***",
     ]);
-    let line = (any::<bool>(), any::<bool>(), proptest::collection::vec(part, 1..4), any::<bool>(), 0..3_usize)
-        .prop_map(|(negated, rooted, parts, dir, spaces)| {
-            let bang = if negated { "!" } else { "" };
-            let (root, slash) = (if rooted { "/" } else { "" }, if dir { "/" } else { "" });
-            format!("{bang}{root}{}{slash}{}", parts.join("/"), " ".repeat(spaces))
-        });
+    let line =
+        (any::<bool>(), any::<bool>(), proptest::collection::vec(part, 1..4), any::<bool>(), 0..3_usize)
+            .prop_map(|(negated, rooted, parts, dir, spaces)| {
+                let bang = if negated { "!" } else { "" };
+                let (root, slash) = (if rooted { "/" } else { "" }, if dir { "/" } else { "" });
+                format!("{bang}{root}{}{slash}{}", parts.join("/"), " ".repeat(spaces))
+            });
     proptest::collection::vec(line, 0..5).prop_map(|lines| lines.join("\n"))
 }
 

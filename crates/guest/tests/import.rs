@@ -1,4 +1,5 @@
 //! From repositories and directories to a base, and the refusals.
+#![expect(clippy::unwrap_used, reason = "a failure of a helper fails the test")]
 
 mod common;
 

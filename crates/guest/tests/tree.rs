@@ -1,4 +1,5 @@
 //! Seal, materialise, the private repository, patches, and digests of layers.
+#![expect(clippy::unwrap_used, reason = "a failure of a helper fails the test")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::io::Write as _;
 
 use countersign_types::{Digest, Hasher};
 use serde::{Deserialize, Serialize};
@@ -167,24 +168,27 @@ impl Manifest {
                 (None, Some(_)) => std::cmp::Ordering::Greater,
                 (Some(x), Some(y)) => x.path.cmp(&y.path),
             };
-            let before = if order.is_le() { a.next().cloned() } else { None };
-            let after = if order.is_ge() { b.next().cloned() } else { None };
+            let before = if order.is_le() { a.next() } else { None };
+            let after = if order.is_ge() { b.next() } else { None };
             if before == after {
                 continue;
             }
-            if let Some(path) = before.as_ref().or(after.as_ref()).map(|e| e.path.clone()) {
-                out.push(Change { path, before, after });
+            if let Some(path) = before.or(after).map(|e| e.path.clone()) {
+                out.push(Change { path, before: before.cloned(), after: after.cloned() });
             }
         }
     }
 }
 
+/// Called for every entry of every tree: nothing is allocated but the line itself.
 fn write_line(out: &mut Vec<u8>, entry: &Entry) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.extend_from_slice(entry.mode.as_str().as_bytes());
-    out.push(b' ');
-    out.extend_from_slice(entry.size.to_string().as_bytes());
-    out.push(b' ');
-    out.extend_from_slice(entry.digest.hex().as_bytes());
+    // Writing to a Vec cannot fail.
+    let _ = write!(out, " {} ", entry.size);
+    for byte in entry.digest.as_bytes() {
+        out.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
     out.push(b' ');
     out.extend_from_slice(entry.path.as_bytes());
     out.push(0);

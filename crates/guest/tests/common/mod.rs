@@ -1,4 +1,10 @@
-#![expect(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    dead_code,
+    unreachable_pub,
+    reason = "shared by the test files: each uses a part of it, and a failure here fails the test"
+)]
 //! A host's side for tests: an object store, a workspace and a guest in this process.
 
 use std::fs::{self, File};
