@@ -176,7 +176,9 @@ mod tests {
         let path = TreePath::new(b"f".as_slice()).unwrap();
         let digest = Digest::of(b"1");
         let mut cache = StatCache::default();
-        for (seen, believed) in [(changed, false), (changed + RACY_NANOS, false), (changed + RACY_NANOS + 1, true)] {
+        for (seen, believed) in
+            [(changed, false), (changed + RACY_NANOS, false), (changed + RACY_NANOS + 1, true)]
+        {
             cache.learn(&path, &stat, digest, seen);
             assert_eq!(cache.get(&path, &stat), believed.then_some(digest), "{}", seen - changed);
         }

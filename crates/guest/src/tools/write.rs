@@ -64,7 +64,9 @@ pub(super) fn read(guest: &Guest, path: &[u8], name: &str) -> Result<(Vec<u8>, M
     let bytes = read_all(&mut file, u64::try_from(stat.st_size).unwrap_or(0)).map_err(fail)?;
     let now = file.metadata().map_err(fail)?.len();
     if bytes.len() as u64 != now {
-        return Err(Refusal::Error(format!("`{name}` changes while it is read. Try again when nothing writes it")));
+        return Err(Refusal::Error(format!(
+            "`{name}` changes while it is read. Try again when nothing writes it"
+        )));
     }
     Ok((bytes, Mode::from_raw_mode(stat.st_mode & 0o777)))
 }
