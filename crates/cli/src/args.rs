@@ -106,6 +106,13 @@ pub(crate) struct TaskArgs {
     pub(crate) task_file: Option<PathBuf>,
 }
 
+impl TaskArgs {
+    /// The task, where it stands on the command line itself.
+    pub(crate) fn typed(&self) -> Option<&str> {
+        self.text.as_deref().or(self.task.as_deref()).filter(|text| *text != "-")
+    }
+}
+
 /// What `run` and `ask` have in common.
 #[derive(Debug, Args)]
 pub(crate) struct CommonArgs {

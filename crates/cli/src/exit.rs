@@ -2,7 +2,5 @@
 
 /// Done.
 pub(crate) const DONE: u8 = 0;
-/// A usage or set-up error.
-pub(crate) const REFUSED: u8 = 1;
 /// The command worked and its finding is negative: the patch does not apply.
 pub(crate) const NEGATIVE: u8 = 2;

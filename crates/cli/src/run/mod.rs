@@ -12,7 +12,7 @@ mod task;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use countersign_config::{CODING, Preset, QUESTION};
 use countersign_engine::Clock as _;
@@ -141,7 +141,7 @@ pub(crate) fn execute(wish: &Wish<'_>, home: Option<PathBuf>) -> RunResult {
             return RunResult::refused(Some(id), None, &armed, &refusal);
         }
     };
-    let mut known = Known::default();
+    let mut known = Known { task: wish.what.typed().map(str::to_owned), home: None };
     let prepared = prepare(wish, &id, home, &mut known, &signals, &runtime);
     let result = match prepared {
         Ok(prepared) => {
@@ -254,9 +254,4 @@ pub(crate) fn refused_at_parse(argv: &[OsString], format: Format, refusal: &Refu
     }
     render::result(format, &RunResult::refused(id, None, &[], refusal));
     refusal.exit_code()
-}
-
-/// For a closure that must not fail on a poisoned lock.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,7 @@
 mod compact;
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use countersign_engine::{Observer, Trace};
 use countersign_kernel::{EffectKind, Session};
@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::{Format, TraceMode};
-use crate::{run, terminal};
+use crate::terminal;
 
 /// Watches one session.
 #[derive(Debug)]
@@ -74,7 +74,8 @@ impl Observer for Watcher {
             }
         }
         if self.compact
-            && let Some(line) = compact::line(session, &trace, &mut run::lock(&self.begun))
+            && let Some(line) =
+                compact::line(session, &trace, &mut self.begun.lock().unwrap_or_else(PoisonError::into_inner))
         {
             terminal::err_line(&compact::dressed(&line, self.colour));
         }
