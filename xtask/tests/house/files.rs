@@ -51,7 +51,6 @@ fn no_path_of_one_machine_is_written_down() {
     let patterns = [
         pattern(&["/wo", "rk/"]),
         pattern(&["/ro", "ot/.cargo"]),
-        pattern(&["/ro", "ot/.rustup"]),
         pattern(&["/ro", "ot/.pyenv"]),
         pattern(&["/tmp/tar", "get-"]),
         pattern(&[".cargo/regi", "stry/src/index"]),
