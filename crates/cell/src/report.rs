@@ -84,8 +84,6 @@ async fn open_and_end(
     scratch: &Path,
 ) -> Result<countersign_types::Observation, CellError> {
     let state_dir = scratch_dir(scratch);
-    let io = |source| CellError::Io { what: format!("making {}", state_dir.display()), source };
-    tokio::fs::create_dir(&state_dir).await.map_err(io)?;
     let id = CellId::new("doctor").map_err(|error| CellError::Protocol(error.to_string()))?;
     let spec = CellSpec { id, state_dir: state_dir.clone(), mounts: vec![], host_network: false };
     let seen = match supervised::open(tier, binaries, spec).await {

@@ -44,6 +44,7 @@ pub(crate) struct Supervised {
     observation: Observation,
     workspace: PathBuf,
     home: PathBuf,
+    state_dir: PathBuf,
     requests: mpsc::UnboundedSender<CellRequest>,
     waiting: Arc<Mutex<Waiting>>,
     /// Told whenever a job is over.
@@ -58,6 +59,15 @@ pub(crate) async fn open(
     spec: CellSpec,
 ) -> Result<Arc<dyn Cell>, CellError> {
     let io = |what: &'static str| move |source| CellError::Io { what: what.to_owned(), source };
+    // The cell's own uid owns what lies in it; the directory itself is ours and nobody else's.
+    tokio::fs::DirBuilder::new().recursive(true).mode(0o700).create(&spec.state_dir).await.map_err(
+        |source| match source.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                CellError::DiskFull(format!("making {}: {source}", spec.state_dir.display()))
+            }
+            _ => CellError::Io { what: format!("making {}", spec.state_dir.display()), source },
+        },
+    )?;
     let (ours, theirs) = StdStream::pair().map_err(io("making the control socket"))?;
     let (channel, guest_end) = StdStream::pair().map_err(io("making the guest channel"))?;
     for socket in [&ours, &channel] {
@@ -82,6 +92,7 @@ pub(crate) async fn open(
         Tier::Host => (spec.state_dir.join("workspace"), spec.state_dir.join("home")),
         _ => (PathBuf::from("/workspace"), PathBuf::from("/home/agent")),
     };
+    let state_dir = spec.state_dir.clone();
     let launch = CellLaunch {
         protocol: CELL_PROTOCOL,
         cell: spec.id,
@@ -134,6 +145,7 @@ pub(crate) async fn open(
         observation,
         workspace,
         home,
+        state_dir,
         requests,
         waiting,
         finished,
@@ -322,7 +334,14 @@ impl Supervised {
             waiting.end = Some(sender);
         }
         self.requests.send(CellRequest::End { delete }).map_err(|_| self.died())?;
-        match ended.await.map_err(|_| self.died())?? {
+        let survivors = ended.await.map_err(|_| self.died())??;
+        if delete {
+            // Emptied by the launcher; what is left are directories without content.
+            for name in ["workspace", "home", ""] {
+                drop(tokio::fs::remove_dir(self.state_dir.join(name)).await);
+            }
+        }
+        match survivors {
             0 => Ok(()),
             survivors => {
                 Err(CellError::Died(format!("{survivors} of its processes could not be shown to be dead")))
