@@ -99,3 +99,55 @@ pub(crate) fn summary(result: &RunResult) -> String {
     }
     parts.join(" · ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{self, PatchResult, UsageResult};
+    use countersign_types::{Digest, Outcome, Reason, SessionId, Strength, StrengthLevel};
+
+    fn id() -> SessionId {
+        SessionId::new("s-20261130-005320-ababab").unwrap()
+    }
+
+    fn verified() -> RunResult {
+        let nothing = Refusal::new(Reason::Usage, "");
+        RunResult {
+            outcome: Some(Outcome::Verified),
+            reason: Reason::ChecksPassed.as_str(),
+            exit_code: 0,
+            answer: Some("Done.\u{1b}[2J\n".to_owned()),
+            strength: Some(Strength { level: StrengthLevel::RedBefore, in_process: false }),
+            patch: Some(PatchResult {
+                path: "/h/patch.diff".to_owned(),
+                sha256: Digest::of(b"").hex(),
+                bytes: 12,
+            }),
+            usage: UsageResult { turns: 1, ..UsageResult::default() },
+            error: None,
+            ..RunResult::refused(Some(id()), Some(b"t"), &[], &nothing)
+        }
+    }
+
+    #[test]
+    fn the_shapes_that_programs_read() {
+        let refusal = Refusal::new(Reason::NoCheck, "nothing says when the task is done");
+        let armed = result::armed(true, true, false);
+        insta::assert_json_snapshot!("refused", RunResult::refused(Some(id()), Some(b"t"), &armed, &refusal));
+        insta::assert_json_snapshot!("verified", verified());
+        insta::assert_json_snapshot!("bug", RunResult::bug("index out of bounds at x.rs:1"));
+    }
+
+    #[test]
+    fn what_people_read() {
+        insta::assert_snapshot!("people_verified", for_people(&verified()));
+        let refusal = Refusal::new(Reason::Trust, "no trust level");
+        insta::assert_snapshot!(
+            "people_refused",
+            for_people(&RunResult::refused(Some(id()), None, &[], &refusal))
+        );
+        let rescued =
+            RunResult { rescued_from: Some(Reason::Turns), isolated: Some(false), patch: None, ..verified() };
+        insta::assert_snapshot!("people_rescued", for_people(&rescued));
+    }
+}

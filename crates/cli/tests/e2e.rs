@@ -249,8 +249,15 @@ fn a_base_that_is_green_already_costs_no_model_call() {
     let result = ended.ended("setup_error", "already_green");
     assert_eq!(result["usage"]["model_calls"], 0);
     assert!(result["error"]["message"].as_str().unwrap().contains("--expect"), "{result}");
-    let missing = checked(&place, &model, &["--check", "no-such-program"]);
+    let repo = place.path("repo").display().to_string();
+    let base =
+        ["run", "t", "--trust", "trusted-local", "--repo", &repo, "--model", &model, "--format", "json"];
+    let missing = place.run(&[&base[..], &["--check", "no-such-program"]].concat());
     missing.ended("setup_error", "environment");
+    // The task from standard input is the same task.
+    let args = [&base[..1], &base[2..], &["--task", "-", "--check", CHECK]].concat();
+    let piped = place.run_with_input(&args, b"t").ended("setup_error", "already_green");
+    assert_eq!(piped["task_digest"], missing.json()["task_digest"]);
 }
 
 #[test]

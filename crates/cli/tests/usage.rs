@@ -1,5 +1,6 @@
 //! What the command line refuses, and how: typed, in bounded time, one JSON object where one was asked for, a line in
 //! the list. None of these needs a sandbox.
+#![expect(clippy::print_stderr, reason = "what did not run is said")]
 
 mod common;
 

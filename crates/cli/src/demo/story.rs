@@ -13,7 +13,7 @@ A small shell project has a bug: total.sh loses the last number of a file that d
 An agent is asked to fix it, three times. Its model plays a script; everything else is real, and nothing needs a network.";
 
 pub(super) const CLOSING: &str = "
-The lie was the same both times; only the check told it from the truth. The agent could not have helped itself: the
+The lie was the same both times; only the check told it from the truth. The agent had no say in it: the
 check ran on a copy of exactly the files that would be delivered, in a sandbox that the agent never touched.
 Now in your own repository:
   countersign run \"fix the failing test\" --trust trusted-local --model openai:MODEL --check \"CMD\"";

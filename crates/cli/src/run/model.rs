@@ -85,14 +85,15 @@ fn connect(
                 .map_err(|error| Refusal::usage(format!("the current directory is gone: {error}")))?;
             let reference = reference.anchored_at(&here);
             let scripted = Scripted::open(reference.clone(), Arc::new(SystemTimer))
-                .map_err(|error| Refusal::usage(error.to_string()))?;
+                .map_err(|error| Refusal::usage(format!("--model {reference}: {error}")))?;
             (Arc::new(scripted), None, reference)
         }
         ProviderKind::OpenAi => {
             let url: BaseUrl = match base_url {
                 None => BaseUrl::openai(),
                 Some(url) => url.value.parse().map_err(|error: countersign_llm::BaseUrlError| {
-                    Refusal::new(reason_of(url.source), error.to_string())
+                    let name = source_name("--base-url", url.source);
+                    Refusal::new(reason_of(url.source), format!("{name} `{}`: {error}", url.value))
                 })?,
             };
             let key = key(&url, api_key_file.map(|file| file.value.as_path()), inherited.as_deref())?;

@@ -213,3 +213,189 @@ fn ended(job: JobSummary) -> String {
         JobSummary::NotStarted => "could not be started".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use countersign_config::CODING;
+    use countersign_kernel::contract::{
+        CONTRACT_SCHEMA, CheckTerms, Contract, EnvironmentTerms, Expect, Limits, ModelTerms, Network,
+        PresetRef, Source,
+    };
+    use countersign_kernel::{Class, EffectFailure, Reservation, ToolName, WorkPermit};
+    use countersign_types::{Digest, GateKey, Reason, Strength, StrengthLevel, TierProperty, Trust, TurnId};
+
+    fn session() -> Session {
+        Session::new(Contract {
+            schema: CONTRACT_SCHEMA.to_owned(),
+            preset: PresetRef { name: CODING.name.to_owned(), digest: CODING.digest(), canonical: true },
+            model: ModelTerms { reference: "scripted:m".to_owned(), endpoint: None, max_output_tokens: None },
+            trust: Trust::TrustedLocal,
+            sandbox: Tier::Native,
+            floor: Default::default(),
+            network: Network::None,
+            source: Source::Directory { path: "/p".to_owned() },
+            environment: EnvironmentTerms {
+                setup: Some(vec!["make".into(), "deps".into()]),
+                ..Default::default()
+            },
+            checks: vec![CheckTerms {
+                argv: ["sh", "-c", "a | b"].map(str::to_owned).to_vec(),
+                expect: Expect::Fix,
+                timeout: Millis(1),
+            }],
+            scope: Vec::new(),
+            protect: Vec::new(),
+            change_required: true,
+            require_verified: false,
+            min_strength: None,
+            attempts: 1,
+            limits: Limits {
+                turns: 40,
+                tokens: None,
+                cost: None,
+                deadline: Millis(1),
+                tool_actions: 1,
+                output_bytes: 1,
+                command_timeout: Millis(1),
+                model_retries: 1,
+            },
+            repository_instructions: true,
+        })
+    }
+
+    /// Every kind of line, as a person sees it.
+    #[test]
+    fn a_whole_turn_in_lines() {
+        let (session, mut begun, mut out) = (session(), Begun::new(), String::new());
+        let effect = |step, slot| EffectId { turn: TurnId(1), step, slot, attempt: 0 };
+        let permit = WorkPermit { request: Digest::of(b""), class: Class::Replay };
+        let reserve = Reservation::default();
+        let begin = |effect, kind| Event::EffectIntended { effect, kind, permit, reserve };
+        let done = |effect, result| Event::EffectCompleted { effect, result };
+        let check = CheckIndex(0);
+        let tree = Digest::of(b"tree");
+        let red = BaseVerdict::Red { cause: RedCause::Test };
+        let exit = |code| JobSummary::Exited { code };
+        let failure = EffectFailure {
+            reason: Reason::Overloaded,
+            retry_after: Some(Millis(2000)),
+            reset_at: None,
+            billed: false,
+        };
+        let gate = |gate, status, reason, strength| Event::GateDecided {
+            attempt: 1,
+            gate,
+            status,
+            reason,
+            strength,
+            by: None,
+        };
+        let strength = Strength { level: StrengthLevel::RedBefore, in_process: true };
+        let observed: countersign_types::TierProperties = [TierProperty::Userns, TierProperty::Netns].into();
+        let events = [
+            (0, begin(effect(0, 0), EffectKind::Import)),
+            (
+                120,
+                done(
+                    effect(0, 0),
+                    EffectResult::Import {
+                        tree,
+                        commit: Some("0123456789abcdef".into()),
+                        entries: 12,
+                        dirty: 1,
+                    },
+                ),
+            ),
+            (120, begin(effect(0, 1), EffectKind::Setup)),
+            (1500, done(effect(0, 1), EffectResult::Setup { environment: tree, job: exit(0) })),
+            (1500, begin(effect(0, 2), EffectKind::BaseRun { check })),
+            (
+                3700,
+                done(
+                    effect(0, 2),
+                    EffectResult::BaseRun { verdict: red, job: exit(1), cached: false, drift: None },
+                ),
+            ),
+            (
+                3700,
+                done(
+                    effect(0, 3),
+                    EffectResult::BaseRun {
+                        verdict: BaseVerdict::AlreadyGreen,
+                        job: exit(0),
+                        cached: true,
+                        drift: None,
+                    },
+                ),
+            ),
+            (3700, done(effect(0, 4), EffectResult::Open { tier: Tier::Native, observed })),
+            (3700, done(effect(0, 4), EffectResult::Open { tier: Tier::Host, observed: Default::default() })),
+            (3700, begin(effect(1, 0), EffectKind::ModelCall)),
+            (3800, Event::EffectFailed { effect: effect(1, 0), failure }),
+            (3800, Event::RetryScheduled { effect: effect(1, 0), not_before: Millis(5800) }),
+            (
+                9000,
+                done(
+                    effect(9, 0),
+                    EffectResult::Inspect {
+                        fence: GateStatus::Passed,
+                        fence_reason: None,
+                        scope: GateStatus::Passed,
+                        findings: 0,
+                        out_of_scope: 0,
+                        changed: 1,
+                    },
+                ),
+            ),
+            (9000, gate(GateKey::Fence, GateStatus::Passed, None, None)),
+            (9000, begin(effect(9, 1), EffectKind::Room { check })),
+            (
+                9900,
+                done(
+                    effect(9, 1),
+                    EffectResult::Room {
+                        status: GateStatus::Failed,
+                        reason: None,
+                        strength: None,
+                        job: JobSummary::Signaled { signal: 9 },
+                        observed: Default::default(),
+                    },
+                ),
+            ),
+            (9900, gate(GateKey::Check, GateStatus::Failed, Some(Reason::CheckFailed), None)),
+            (9900, Event::AttemptReturned { attempt: 1, gate: GateKey::Check }),
+            (9900, gate(GateKey::Check, GateStatus::Passed, None, Some(strength))),
+            (9900, done(effect(9, 2), EffectResult::Patch { patch: tree, bytes: 359 })),
+            (9900, Event::CancelRequested { how: countersign_kernel::CancelHow::Signal }),
+            (9900, Event::DrainRequested),
+            (9900, Event::Resumed),
+        ];
+        let mut show = |trace: &Trace<'_>| {
+            if let Some(line) = line(&session, trace, &mut begun) {
+                assert!(line.text.chars().count() <= text::LINE, "{line:?}");
+                out.push_str(&format!("{:<6} {}\n", format!("{:?}", line.tone), line.text));
+            }
+        };
+        for (at, event) in &events {
+            show(&Trace::Committed { seq: 1, at: Millis(*at), event });
+        }
+        show(&Trace::Note { text: "sandbox host: NOT ISOLATED" });
+        show(&Trace::Said { step: 3, text: "\n I look \u{1b}[2J at it\nand more" });
+        show(&Trace::Said { step: 3, text: " \n" });
+        let long = "cargo test ".repeat(40);
+        for (ok, summary) in [(true, "cargo test"), (false, long.as_str()), (false, "a\u{202e}b\u{1b}[31m")] {
+            let effect = effect(3, 1);
+            show(&Trace::Call { effect, tool: ToolName::Run, summary });
+            show(&Trace::Result { effect, tool: ToolName::Run, ok, summary, wall: Millis(1234) });
+        }
+        insta::assert_snapshot!(out);
+    }
+
+    #[test]
+    fn colour_is_only_added_where_it_is_wanted() {
+        let line = Line { tone: Tone::Good, text: "x".to_owned() };
+        assert_eq!(dressed(&line, false), "x");
+        assert_eq!(dressed(&line, true), "\u{1b}[32mx\u{1b}[0m");
+    }
+}
