@@ -18,6 +18,8 @@ struct Listed {
     session: SessionId,
     created_at: Millis,
     updated_at: Millis,
+    /// Of a turn that is not over: `running`, `parked`, …
+    status: Option<String>,
     /// None while the turn is not over.
     outcome: Option<String>,
     reason: Option<String>,
@@ -29,6 +31,7 @@ impl From<SessionRow> for Listed {
     fn from(row: SessionRow) -> Self {
         let word = |name: &str| row.summary.get(name).and_then(Value::as_str).map(str::to_owned);
         Self {
+            status: word("status"),
             outcome: word("outcome"),
             reason: word("reason"),
             exit_code: row.summary.get("exit_code").and_then(Value::as_u64),
@@ -69,7 +72,7 @@ fn for_people(rows: &[Listed]) -> String {
     for row in rows {
         let ending = match (&row.outcome, &row.reason) {
             (Some(outcome), Some(reason)) => format!("{outcome} ({reason})"),
-            _ => "open".to_owned(),
+            _ => text::one_line(row.status.as_deref().unwrap_or("open"), TASK_WIDTH),
         };
         let task = text::one_line(row.task.as_deref().unwrap_or_default(), TASK_WIDTH);
         out.push_str(&format!("{}  {}  {ending:<32}  {task}", row.session, ports::time(row.created_at)));
@@ -92,6 +95,7 @@ mod tests {
             session: SessionId::new("s-20261130-005320-ababab").unwrap(),
             created_at: Millis(1_796_000_000_123),
             updated_at: Millis(1_796_000_000_123),
+            status: outcome.is_none().then(|| "parked".to_owned()),
             outcome: outcome.map(str::to_owned),
             reason: outcome.map(|_| "checks_passed".to_owned()),
             exit_code: outcome.map(|_| 0),

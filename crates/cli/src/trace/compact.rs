@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use countersign_engine::Trace;
-use countersign_kernel::{BaseVerdict, EffectKind, EffectResult, Event, JobSummary, RedCause, Session};
+use countersign_kernel::{
+    BaseVerdict, EffectKind, EffectResult, Event, JobSummary, RedCause, Session, ToolName,
+};
 use countersign_types::{CheckIndex, EffectId, GateStatus, Millis, Tier};
 
 use crate::text;
@@ -25,8 +27,14 @@ pub(super) struct Line {
     pub(super) text: String,
 }
 
-/// Effects under way.
-pub(super) type Begun = BTreeMap<EffectId, (EffectKind, Millis)>;
+/// What is under way.
+#[derive(Debug, Default)]
+pub(super) struct Begun {
+    /// To say how long an effect took.
+    effects: BTreeMap<EffectId, (EffectKind, Millis)>,
+    /// What calls were asked to do.
+    calls: BTreeMap<EffectId, String>,
+}
 
 pub(super) fn note(words: &str) -> Line {
     let tone = if words.contains("NOT ISOLATED") { Tone::Care } else { Tone::Plain };
@@ -56,13 +64,25 @@ pub(super) fn line(session: &Session, trace: &Trace<'_>, begun: &mut Begun) -> O
             let first = text::one_line(said, text::LINE);
             (!first.is_empty()).then(|| plain(Tone::Plain, &format!("step {step}  model: {first}")))
         }
-        // Its line comes with the result; a command may take long, and so says when it begins.
-        Trace::Call { .. } => None,
+        // Its line comes with the result.
+        Trace::Call { effect, summary, .. } => {
+            begun.calls.insert(*effect, text::one_line(summary, text::LINE));
+            None
+        }
         Trace::Result { effect, tool, ok, summary, wall } => {
             let tone = if *ok { Tone::Plain } else { Tone::Care };
-            // The end of the line stays readable however long the summary is.
-            let end = format!("  {wall}");
-            let begin = format!("step {}  {tool}: {}", effect.step, text::one_line(summary, text::LINE));
+            // How a job ended is told with its own clock, which the end of the line has already.
+            let said = summary
+                .split_once(" (")
+                .filter(|_| *tool == ToolName::Run)
+                .map_or(*summary, |(said, _)| said);
+            let said = text::one_line(said, text::LINE / 2);
+            let told = *tool == ToolName::Run || !ok;
+            let end =
+                if told && !said.is_empty() { format!("  {said}  {wall}") } else { format!("  {wall}") };
+            let asked = begun.calls.remove(effect).unwrap_or_default();
+            // The end of the line stays readable however long the call is.
+            let begin = format!("step {}  {tool}: {asked}", effect.step);
             let room = text::LINE.saturating_sub(end.chars().count());
             Some(Line { tone, text: format!("{}{end}", text::one_line(&begin, room)) })
         }
@@ -73,16 +93,16 @@ pub(super) fn line(session: &Session, trace: &Trace<'_>, begun: &mut Begun) -> O
 fn committed(session: &Session, at: Millis, event: &Event, begun: &mut Begun) -> Option<Line> {
     match event {
         Event::EffectIntended { effect, kind, .. } => {
-            begun.insert(*effect, (*kind, at));
+            begun.effects.insert(*effect, (*kind, at));
             let words = begins(session, *kind)?;
             Some(plain(Tone::Plain, &words))
         }
         Event::EffectCompleted { effect, result } => {
-            let took = begun.remove(effect).map(|(_, from)| at.saturating_sub(from));
+            let took = begun.effects.remove(effect).map(|(_, from)| at.saturating_sub(from));
             completed(result, took)
         }
         Event::EffectFailed { effect, failure } => {
-            let what = begun.remove(effect).map_or("an effect", |(kind, _)| name(kind));
+            let what = begun.effects.remove(effect).map_or("an effect", |(kind, _)| name(kind));
             let again = if failure.retry_after.is_some() { "; it is tried again" } else { "" };
             Some(plain(Tone::Bad, &format!("{what} failed: {}{again}", failure.reason)))
         }
@@ -222,7 +242,7 @@ mod tests {
         CONTRACT_SCHEMA, CheckTerms, Contract, EnvironmentTerms, Expect, Limits, ModelTerms, Network,
         PresetRef, Source,
     };
-    use countersign_kernel::{Class, EffectFailure, Reservation, ToolName, WorkPermit};
+    use countersign_kernel::{Class, EffectFailure, Reservation, WorkPermit};
     use countersign_types::{Digest, GateKey, Reason, Strength, StrengthLevel, TierProperty, Trust, TurnId};
 
     fn session() -> Session {
@@ -267,7 +287,7 @@ mod tests {
     /// Every kind of line, as a person sees it.
     #[test]
     fn a_whole_turn_in_lines() {
-        let (session, mut begun, mut out) = (session(), Begun::new(), String::new());
+        let (session, mut begun, mut out) = (session(), Begun::default(), String::new());
         let effect = |step, slot| EffectId { turn: TurnId(1), step, slot, attempt: 0 };
         let permit = WorkPermit { request: Digest::of(b""), class: Class::Replay };
         let reserve = Reservation::default();
@@ -384,10 +404,15 @@ mod tests {
         show(&Trace::Said { step: 3, text: "\n I look \u{1b}[2J at it\nand more" });
         show(&Trace::Said { step: 3, text: " \n" });
         let long = "cargo test ".repeat(40);
-        for (ok, summary) in [(true, "cargo test"), (false, long.as_str()), (false, "a\u{202e}b\u{1b}[31m")] {
+        for (tool, ok, asked, summary) in [
+            (ToolName::Run, true, "cargo test", "exit 0 (632ms)"),
+            (ToolName::Run, false, long.as_str(), "exit 101 (1.2s)"),
+            (ToolName::EditFile, true, "src/lib.rs", "edited `src/lib.rs` (line 1)"),
+            (ToolName::ReadFile, false, "a\u{202e}b\u{1b}[31m", "there is no `a\u{202e}b`"),
+        ] {
             let effect = effect(3, 1);
-            show(&Trace::Call { effect, tool: ToolName::Run, summary });
-            show(&Trace::Result { effect, tool: ToolName::Run, ok, summary, wall: Millis(1234) });
+            show(&Trace::Call { effect, tool, summary: asked });
+            show(&Trace::Result { effect, tool, ok, summary, wall: Millis(1234) });
         }
         insta::assert_snapshot!(out);
     }

@@ -3,12 +3,11 @@
 
 mod compact;
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use countersign_engine::{Observer, Trace};
-use countersign_kernel::{EffectKind, Session};
-use countersign_types::{EffectId, Millis, SessionId};
+use countersign_kernel::Session;
+use countersign_types::{Millis, SessionId};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -22,8 +21,7 @@ pub(crate) struct Watcher {
     events: bool,
     compact: bool,
     colour: bool,
-    /// Effects under way, to say how long they took.
-    begun: Mutex<BTreeMap<EffectId, (EffectKind, Millis)>>,
+    begun: Mutex<compact::Begun>,
 }
 
 /// One committed event.
@@ -47,7 +45,7 @@ impl Watcher {
             events: format == Format::Ndjson,
             compact: trace == TraceMode::Compact,
             colour: terminal::colour(),
-            begun: Mutex::new(BTreeMap::new()),
+            begun: Mutex::default(),
         }
     }
 }
