@@ -168,8 +168,16 @@ fn a_true_fix_is_verified_and_its_patch_applies() {
     let applied = place.run(&["apply", id]);
     assert_eq!(applied.code, Some(0), "{applied:?}");
     assert_eq!(std::fs::read_to_string(repo.join("answer")).unwrap(), "42\n");
+    git(&repo, &["commit", "--quiet", "--all", "--message", "moved on"]);
     let again = place.run(&["apply", id]);
     assert_eq!(again.code, Some(2), "{again:?}");
+    assert!(again.stderr.contains("the patch was made from"), "{again:?}");
+    std::fs::write(place.path("home/sessions").join(id).join("patch.diff"), "forged").unwrap();
+    assert_eq!(
+        place.run(&["diff", id]).code,
+        Some(13),
+        "a patch that the journal does not know is not shown"
+    );
     let events = place.run(&["events", id, "--format", "ndjson"]);
     assert!(events.stdout.lines().count() > 10);
     let shown = place.run(&["show", id]);
