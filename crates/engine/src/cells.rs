@@ -11,15 +11,15 @@ use countersign_kernel::EffectFailure;
 use countersign_kernel::contract::{Contract, Network};
 use countersign_tree::{Durability, Entry, Manifest, NewSegment, ObjectStore, ScratchRules, StoreError};
 use countersign_types::{
-    CellId, Digest, JobId, JobLimits, JobReceipt, JobSpec, Millis, Mount, MountKind, Reason, RunAs,
+    CellId, Digest, JobId, JobLimits, JobReceipt, JobSpec, Millis, Mount, MountKind, Reason, RunAs, Tier,
 };
 
 use crate::ports::{Ports, Sources};
 use crate::stop::Stop;
 
 /// Where the user's repository and directories are mounted, for the cell's root only.
-pub(crate) const GIT_DIR: &str = "/run/countersign/source/git";
-pub(crate) const WORK_TREE: &str = "/run/countersign/source/tree";
+const GIT_DIR: &str = "/run/countersign/source/git";
+const WORK_TREE: &str = "/run/countersign/source/tree";
 
 /// Bytes kept of each output stream: enough for a reader and a model, bounded whatever a job prints.
 const OUTPUT_HEAD: u64 = 16 * 1024;
@@ -156,6 +156,24 @@ pub(crate) fn source_mounts(ports: &Ports) -> Vec<Mount> {
             mounts
         }
         Sources::Directory(path) => vec![mount(path, WORK_TREE)],
+    }
+}
+
+/// Where a cell of this tier sees the user's git directory. The host tier mounts nothing: there it is the path itself.
+pub(crate) fn git_dir(ports: &Ports, tier: Tier) -> String {
+    match (&ports.sources, tier) {
+        (Sources::Git { git_dir, .. }, Tier::Host) => git_dir.to_string_lossy().into_owned(),
+        _ => GIT_DIR.to_owned(),
+    }
+}
+
+/// Where a cell of this tier sees the user's files.
+pub(crate) fn work_tree(ports: &Ports, tier: Tier) -> String {
+    match (&ports.sources, tier) {
+        (Sources::Git { work_tree: Some(path), .. } | Sources::Directory(path), Tier::Host) => {
+            path.to_string_lossy().into_owned()
+        }
+        _ => WORK_TREE.to_owned(),
     }
 }
 

@@ -20,7 +20,7 @@ use countersign_tree::{Change, Delta, Durability, Manifest, ScratchRules};
 use countersign_types::{
     CheckIndex, Digest, EffectId, GateStatus, JobEnd, JobReceipt, Millis, Mount, Reason, canonical_json,
 };
-use futures::future::{BoxFuture, join};
+use futures::future::{BoxFuture, join, join_all};
 use serde_json::json;
 
 use crate::Trace;
@@ -72,6 +72,10 @@ pub(crate) struct Workshop<'p> {
     replies: BTreeMap<EffectId, ModelReply>,
     results: BTreeMap<EffectId, (String, bool)>,
     pub(crate) working: Option<Arc<dyn Cell>>,
+    /// A working cell that was opened while the base was imported: empty, not yet used.
+    pub(crate) spare: Option<Arc<dyn Cell>>,
+    /// Cells that are being ended while the next effect runs.
+    closing: Vec<BoxFuture<'static, ()>>,
     private_git: Option<PrivateGit>,
     trees: BTreeMap<Digest, Arc<Manifest>>,
     pub(crate) layers: Vec<Mount>,
@@ -110,6 +114,8 @@ impl<'p> Workshop<'p> {
             replies: BTreeMap::new(),
             results: BTreeMap::new(),
             working: None,
+            spare: None,
+            closing: Vec::new(),
             private_git: None,
             trees: BTreeMap::new(),
             base: None,
@@ -150,10 +156,27 @@ impl<'p> Workshop<'p> {
     /// Ends every cell. Nothing that this process started is left.
     pub(crate) async fn close(&mut self) {
         self.private_git = None;
-        if let Some(cell) = self.working.take() {
-            // The journal already says how the turn ended; a cell that cannot end cleanly is killed by its drop.
-            let _ = cell.end(true).await;
+        for cell in [self.working.take(), self.spare.take()].into_iter().flatten() {
+            self.see_off(cell);
         }
+        join_all(std::mem::take(&mut self.closing)).await;
+    }
+
+    /// Ends a cell that nobody uses any more, beside whatever comes next. The journal does not depend on it; a cell
+    /// that cannot end cleanly is killed when its last handle is dropped.
+    pub(crate) fn see_off(&mut self, cell: Arc<dyn Cell>) {
+        self.closing.push(Box::pin(async move {
+            let _ = cell.end(true).await;
+        }));
+    }
+
+    /// A working cell without a tree in it.
+    pub(crate) async fn open_working(&self, from_git: bool) -> Result<Arc<dyn Cell>, Fail> {
+        let mut mounts = self.layers.clone();
+        if from_git {
+            mounts.extend(cells::source_mounts(self.ports).into_iter().take(1));
+        }
+        cells::open(self.ports, &self.ports.cells.working, &self.contract, mounts, None).await
     }
 
     fn opening(&self) -> String {
@@ -301,7 +324,8 @@ impl<'p> Workshop<'p> {
             let outcome = if stop.is_set() {
                 Err(Fail::Interrupted)
             } else {
-                self.act(session, turn, *effect, outstanding.kind, stop).await
+                let closing = join_all(std::mem::take(&mut self.closing));
+                join(self.act(session, turn, *effect, outstanding.kind, stop), closing).await.0
             };
             receipts.push(match outcome {
                 Ok((result, named)) => Done { effect: *effect, body: ReceiptBody::Done(result), named },
@@ -404,24 +428,26 @@ impl<'p> Workshop<'p> {
     /// The working cell with the latest checkpoint in it.
     async fn open(&mut self, turn: &Turn) -> Outcome {
         if let Some(old) = self.working.take() {
-            let _ = old.end(true).await;
+            self.see_off(old);
         }
         let head =
             turn.head.ok_or_else(|| Fail::because(Reason::CheckpointLost, "there is no checkpoint"))?;
         let tree = self.tree(head)?;
         let base = self.facts()?.tree;
-        let mut mounts = self.layers.clone();
         let commit = turn.base.as_ref().and_then(|base| base.commit.clone());
         let from_git = commit.is_some();
-        if from_git {
-            mounts.extend(cells::source_mounts(self.ports).into_iter().take(1));
-        }
-        let cell = cells::open(self.ports, &self.ports.cells.working, &self.contract, mounts, None).await?;
+        let cell = match self.spare.take() {
+            Some(cell) => cell,
+            None => self.open_working(from_git).await?,
+        };
         self.working = Some(Arc::clone(&cell));
         // The private repository shows the base; what the checkpoint changed on top of it shows as a change.
         let resumed = head != base.digest();
         cells::materialise(cell.as_ref(), &self.ports.objects, if resumed { &base } else { &tree }).await?;
-        let git = Request::InitPrivateGit { git_dir: from_git.then(|| cells::GIT_DIR.to_owned()), commit };
+        let git = Request::InitPrivateGit {
+            git_dir: from_git.then(|| cells::git_dir(self.ports, self.ports.cells.working.tier())),
+            commit,
+        };
         if resumed {
             cells::ask(cell.as_ref(), &git, Vec::new()).await?;
             cells::materialise(cell.as_ref(), &self.ports.objects, &tree).await?;
@@ -737,7 +763,7 @@ impl<'p> Workshop<'p> {
     }
 
     async fn judge_fence(
-        &self,
+        &mut self,
         base: &Manifest,
         changes: &[Change],
     ) -> Result<countersign_gates::GateDecision, Fail> {
@@ -753,7 +779,7 @@ impl<'p> Workshop<'p> {
         let request = Request::ScanFence { files: plan.scan.clone(), located: batch.located };
         let fds = batch.files.into_iter().map(Into::into).collect();
         let reply = cells::ask(cell.as_ref(), &request, fds).await;
-        cell.end(true).await?;
+        self.see_off(cell);
         // A parser that failed or was taken over says nothing: the gate is unverifiable, never passed.
         let scanned = match reply {
             Ok(Reply::Fence { findings }) => Ok(findings),
@@ -809,7 +835,7 @@ impl<'p> Workshop<'p> {
             cells::open(self.ports, cells::judging(self.ports), &self.contract, Vec::new(), None).await?;
         let request = Request::MakePatch { changes, located: batch.located };
         let reply = cells::ask(cell.as_ref(), &request, fds).await;
-        cell.end(true).await?;
+        self.see_off(cell);
         let Reply::Patch { bytes, digest } = reply? else { return Err(cells::unexpected("a patch")) };
         let located = [countersign_tree::Located { digest, segment: 0, offset: 0, len: bytes }];
         self.ports.objects.adopt(segment, &located, Durability::Sync)?;

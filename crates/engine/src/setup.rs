@@ -13,6 +13,7 @@ use countersign_tree::{Durability, Manifest};
 use countersign_types::{
     CheckIndex, Digest, JobEnd, JobReceipt, Millis, Mount, MountKind, Reason, TierProperties, canonical_json,
 };
+use futures::future::join;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -48,20 +49,21 @@ struct CachedSetup {
 impl Workshop<'_> {
     pub(crate) async fn import(&mut self) -> Outcome {
         let ports = self.ports;
+        let tier = cells::judging(ports).tier();
         let request = match (&self.contract.source, &ports.sources) {
             (Source::Git { rev, include_dirty: false, .. }, Sources::Git { .. }) => Request::ImportGit {
-                git_dir: cells::GIT_DIR.to_owned(),
+                git_dir: cells::git_dir(ports, tier),
                 rev: rev.clone(),
                 write_workspace: false,
             },
             (Source::Git { rev, include_dirty: true, .. }, Sources::Git { .. }) => Request::ImportDirty {
-                git_dir: cells::GIT_DIR.to_owned(),
-                work_tree: cells::WORK_TREE.to_owned(),
+                git_dir: cells::git_dir(ports, tier),
+                work_tree: cells::work_tree(ports, tier),
                 rev: rev.clone(),
                 write_workspace: false,
             },
             (Source::Directory { .. }, Sources::Directory(_)) => {
-                Request::ImportDir { source: cells::WORK_TREE.to_owned(), write_workspace: false }
+                Request::ImportDir { source: cells::work_tree(ports, tier), write_workspace: false }
             }
             _ => {
                 return Err(Fail::because(
@@ -70,12 +72,27 @@ impl Workshop<'_> {
                 ));
             }
         };
-        let mounts = cells::source_mounts(ports);
-        let cell = cells::open(ports, cells::judging(ports), &self.contract, mounts, None).await?;
         let segment = ports.objects.new_segment()?;
         let fd = cells::lend(&segment)?;
-        let reply = cells::ask(cell.as_ref(), &request, vec![fd]).await;
-        cell.end(true).await?;
+        let read = async {
+            let mounts = cells::source_mounts(ports);
+            let cell = cells::open(ports, cells::judging(ports), &self.contract, mounts, None).await?;
+            let reply = cells::ask(cell.as_ref(), &request, vec![fd]).await;
+            Ok::<_, Fail>((cell, reply))
+        };
+        // The agent's cell is made beside it, still empty; what a setup adds would not be mounted in it.
+        let ahead = self.contract.environment.setup.is_none();
+        let spare = async {
+            if ahead {
+                self.open_working(matches!(ports.sources, Sources::Git { .. })).await.ok()
+            } else {
+                None
+            }
+        };
+        let (read, spare) = join(read, spare).await;
+        self.spare = spare;
+        let (cell, reply) = read?;
+        self.see_off(cell);
         let Reply::Imported(imported) = reply? else { return Err(cells::unexpected("an import")) };
         ports.objects.adopt(segment, &imported.located, Durability::Sync)?;
         let tree = Manifest::new(imported.entries);
