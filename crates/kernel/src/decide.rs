@@ -244,6 +244,10 @@ fn intend(next: &mut Draft, intents: &[Intent]) -> Result<(), Refusal> {
     }
     for intent in intents {
         if let Some(reason) = over_budget(next.active()?, &next.session.contract, intent) {
+            // What fits is carried out first; the rest meets the same limit when it is wanted again.
+            if !next.active()?.outstanding.is_empty() {
+                return Ok(());
+            }
             let attempt = next.active()?.attempt.saturating_add(1);
             next.push(Event::AttemptBegun { attempt, path: EndPath::Cap { reason } });
             return Ok(());
@@ -276,7 +280,10 @@ fn over_budget(turn: &Turn, contract: &Contract, intent: &Intent) -> Option<Reas
         let wanted = turn.budget.counted_tokens().saturating_add(intent.reserve.tokens);
         return limits.tokens.filter(|limit| wanted > *limit).map(|_| Reason::Tokens);
     }
-    (charged(intent.kind) && turn.budget.tool_actions >= limits.tool_actions).then_some(Reason::Actions)
+    let under_way = turn.outstanding.values().filter(|outstanding| charged(outstanding.kind)).count();
+    let under_way = u32::try_from(under_way).unwrap_or(u32::MAX);
+    let actions = turn.budget.tool_actions.saturating_add(under_way);
+    (charged(intent.kind) && actions >= limits.tool_actions).then_some(Reason::Actions)
 }
 
 fn receive(next: &mut Draft, receipt: &Receipt) -> Result<(), Refusal> {

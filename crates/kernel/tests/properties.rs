@@ -351,7 +351,7 @@ proptest! {
         if ending.outcome == Outcome::Answered {
             prop_assert!(contract.checks.is_empty());
         }
-        prop_assert!(turn.budget.tool_actions <= contract.limits.tool_actions + 8, "one batch at most over the limit");
+        prop_assert!(turn.budget.tool_actions <= contract.limits.tool_actions, "also for calls side by side");
         prop_assert!(turn.step <= contract.limits.turns);
         let completed = story.events.iter().filter(|(_, e)| matches!(e, Event::EffectCompleted { .. }));
         let mut ids: Vec<_> = completed.filter_map(|(_, e)| e.effect()).collect();
