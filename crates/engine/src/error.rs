@@ -14,6 +14,9 @@ pub enum EngineError {
     /// Another process took the session over.
     #[error("another process took this session over; it goes on there")]
     LeaseLost,
+    /// What the turn needs to go on is damaged or gone. Nothing of it was carried out.
+    #[error("the session cannot go on: {message}")]
+    NotRestored { reason: Reason, message: String },
     /// The command cannot be taken in the session's present state.
     #[error("{0}")]
     Refused(Refusal),
@@ -31,6 +34,7 @@ impl EngineError {
             Self::Store(_) => Some(Reason::Store),
             Self::Contract(_) => Some(Reason::Config),
             Self::LeaseLost => Some(Reason::LeaseLost),
+            Self::NotRestored { reason, .. } => Some(*reason),
             Self::Refused(_) => Some(Reason::Usage),
             Self::Bug(_) => None,
         }

@@ -126,9 +126,9 @@ impl<'p> Workshop<'p> {
         if let Some(base) = turn.and_then(|turn| turn.base.as_ref())
             && turn.is_some_and(|turn| turn.ending.is_none())
         {
-            shop.learn_base(base.tree).map_err(bug)?;
+            shop.learn_base(base.tree).map_err(not_restored)?;
             if turn.is_some_and(|turn| turn.environment.is_some()) {
-                shop.restore_setup(journal.session.turn.as_ref()).await.map_err(bug)?;
+                shop.restore_setup(journal.session.turn.as_ref()).await.map_err(not_restored)?;
             }
             let opening = shop.opening();
             let transcript =
@@ -476,23 +476,21 @@ impl<'p> Workshop<'p> {
         // Counted from 0, this one included.
         let number = turn.budget.model_calls.saturating_sub(1);
         let provider = Arc::clone(&self.ports.provider);
-        let git = self.private_git.take();
+        let mut git = self.private_git.take();
         let meanwhile = async {
-            match git {
-                Some(git) => git.await,
-                None => Ok(()),
-            }
+            let Some(pending) = git.as_mut() else { return Ok(()) };
+            let made = pending.await;
+            git = None;
+            made
         };
         // The repository is made while the model thinks; its failure is the cell's.
         let both = join(provider.send(number, request), meanwhile);
-        let Some((sent, git)) = stop.or(both).await else {
-            // The guest may be in the middle of a request: the cell is not used again in this process.
-            if let Some(cell) = self.working.take() {
-                let _ = cell.end(true).await;
-            }
+        let Some((sent, made)) = stop.or(both).await else {
+            // The guest may be in the middle of a request. Who uses the cell next, after a deadline, waits for its end.
+            self.private_git = git;
             return Err(Fail::Interrupted);
         };
-        git?;
+        made?;
         match sent {
             Ok(reply) => self.replied(turn, effect, number, &reply),
             Err(error) => Err(self.not_sent(turn, &error)),
@@ -872,9 +870,10 @@ pub(crate) fn drift(delta: &Delta) -> Result<Option<Digest>, Fail> {
     Ok(Some(Digest::of(&bytes)))
 }
 
-fn bug(fail: Fail) -> EngineError {
+/// What a turn needs to go on is not there.
+fn not_restored(fail: Fail) -> EngineError {
     match fail {
         Fail::Interrupted => EngineError::Bug("interrupted before anything began".to_owned()),
-        Fail::Failed { message, .. } => EngineError::Bug(message),
+        Fail::Failed { failure, message } => EngineError::NotRestored { reason: failure.reason, message },
     }
 }
