@@ -402,3 +402,52 @@ fn odd_repositories_and_names_are_delivered_or_refused() {
     }
     run(&plain.display().to_string()).ended("verified", "checks_passed");
 }
+
+/// An inline test of the base, and a check that wants a correct new one beside it.
+const LIBRARY: &[(&str, &str)] = &[
+    ("answer", "41\n"),
+    (
+        "src/lib.rs",
+        "pub fn answer() -> u32 {\n    41\n}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn old() {\n        \
+         assert!(super::answer() > 1);\n    }\n}\n",
+    ),
+    (
+        "tests/check.sh",
+        "#!/bin/sh\ngrep -q 'assert_eq!(super::answer(), 42)' src/lib.rs && grep -q '^    42' src/lib.rs\n",
+    ),
+];
+
+#[test]
+fn an_agent_corrects_the_inline_test_that_it_added() {
+    let Some(place) = place("an_agent_corrects_the_inline_test_that_it_added") else { return };
+    let repo = repository(&place, LIBRARY).display().to_string();
+    let own = "#[cfg(test)]\nmod fresh {\n    #[test]\n    fn is_42() {\n        assert_eq!(super::answer(), 43);\n    }\n}\n\n#[cfg(test)]\nmod tests {";
+    let model = script(
+        &place,
+        "model.json",
+        &json!([
+            edit("src/lib.rs", "    41\n", "    42\n"),
+            edit("src/lib.rs", "#[cfg(test)]\nmod tests {", own),
+            edit("/workspace/./src/lib.rs", "answer(), 43", "answer(), 42"),
+            edit("src/lib.rs", "answer() > 1", "answer() > 0"),
+            finish("42, with a test of its own"),
+        ]),
+    );
+    let ended = place.run(&[
+        "run",
+        "make it 42",
+        "--trust",
+        "trusted-local",
+        "--repo",
+        &repo,
+        "--model",
+        &model,
+        "--check",
+        CHECK,
+        "--format",
+        "json",
+    ]);
+    ended.ended("verified", "checks_passed");
+    // The base's own test is still refused, in so many words.
+    assert_eq!(ended.stderr.matches("rust.test_item_changed").count(), 1, "{}", ended.stderr);
+}

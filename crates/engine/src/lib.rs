@@ -10,6 +10,7 @@
 
 mod cells;
 mod drive;
+mod edited;
 mod error;
 mod journal;
 mod observe;

@@ -25,6 +25,7 @@ use serde_json::json;
 
 use crate::Trace;
 use crate::cells::{self, Fail};
+use crate::edited;
 use crate::error::EngineError;
 use crate::journal::Journal;
 use crate::ports::Ports;
@@ -608,12 +609,17 @@ impl<'p> Workshop<'p> {
             Parsed::Check => self.check_call(turn, stop).await?,
             Parsed::File(call) => {
                 let cell = self.ready().await?;
+                let BaseFacts { tree, guard, .. } = self.facts()?;
+                let workspace = cells::paths(cell.as_ref()).workspace;
+                let side = edited::Side::of(call, &workspace, &guard, &tree, &self.ports.objects)?;
                 let request = Request::Tool {
                     call: call.clone(),
                     bounds: ToolBounds::DEFAULT,
-                    guard: self.facts()?.guard.as_ref().clone(),
+                    guard: guard.as_ref().clone(),
+                    base: side.base,
+                    located: side.located,
                 };
-                let Reply::Tool(reply) = cells::ask(cell.as_ref(), &request, Vec::new()).await? else {
+                let Reply::Tool(reply) = cells::ask(cell.as_ref(), &request, side.fds).await? else {
                     return Err(cells::unexpected("a tool call"));
                 };
                 (reply.text, reply.ok, reply.refused, None, reply.wrote)

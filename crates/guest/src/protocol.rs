@@ -7,13 +7,14 @@ use countersign_types::Digest;
 use serde::{Deserialize, Serialize};
 
 /// Raised whenever a message changes its meaning; also part of the build's version check.
-pub const GUEST_PROTOCOL: u32 = 1;
+pub const GUEST_PROTOCOL: u32 = 2;
 
 /// The most file descriptors that one request carries.
 pub const MAX_FDS: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "op", deny_unknown_fields)]
+#[expect(clippy::large_enum_variant, reason = "one request is alive at a time, and none is kept in a collection")]
 pub enum Request {
     /// The handshake: the guest answers its protocol and version.
     Hello,
@@ -47,8 +48,15 @@ pub enum Request {
     ScanFence { files: Vec<FenceFile>, located: Vec<Located> },
     /// Reads a report that a runner wrote inside the room.
     ReadReport { path: String, format: ReportFormat },
-    /// One call of a file tool, arguments as the model sent them.
-    Tool { call: ToolCall, bounds: ToolBounds, guard: WriteGuard },
+    /// One call of a file tool, arguments as the model sent them. `base` is what the guard holds an edit of that file
+    /// against; without it, or when the call reaches another file (through a link), only the file on disk is known.
+    Tool {
+        call: ToolCall,
+        bounds: ToolBounds,
+        guard: WriteGuard,
+        base: Option<BaseFile>,
+        located: Vec<Located>,
+    },
     /// The paths below HOME and the scratch paths that exist now: what a setup made. Each becomes a layer mount.
     ListSetupPaths { scratch: ScratchRules },
     /// A digest over everything below absolute paths of the cell (names, modes, contents, link targets).
@@ -167,6 +175,14 @@ pub struct WriteGuard {
     pub protect: Vec<String>,
     /// Rust test items in files that may otherwise be edited must stay as they are.
     pub fence: Vec<FenceKindGuard>,
+}
+
+/// A file as the base has it. Its content lies in the passed segments, numbered from 0.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BaseFile {
+    pub path: TreePath,
+    /// None: the base has no such file.
+    pub content: Option<Digest>,
 }
 
 /// A mixed file of the base whose test items or runner keys an edit must leave alone.

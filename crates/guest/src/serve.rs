@@ -74,8 +74,10 @@ impl Guest {
                 let bytes = tools::read_report(self, &path, MAX_REPORT)?;
                 Ok(Reply::Report { cases: report::read(&bytes, format) })
             }
-            Request::Tool { call, bounds, guard } => {
-                Ok(Reply::Tool(tools::call(self, &call, &bounds, &guard)))
+            Request::Tool { call, bounds, guard, base, located } => {
+                let base = base.map(|base| tools::KnownBase::read(base, &Segments::new(files, &located)));
+                let rules = tools::Rules { guard: &guard, base: base.transpose()? };
+                Ok(Reply::Tool(tools::call(self, &call, &bounds, &rules)))
             }
             Request::ListSetupPaths { scratch } => layers::list_setup_paths(self, &scratch),
             Request::HashPaths { paths } => layers::hash_paths(&paths),

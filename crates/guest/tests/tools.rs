@@ -6,7 +6,9 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use common::{Host, chmod, write};
-use countersign_guest::protocol::{ToolCall, WriteGuard};
+use countersign_guest::protocol::{
+    BaseFile, FenceKind, FenceKindGuard, Reply, Request, ToolBounds, ToolCall, WriteGuard,
+};
 use proptest::prelude::*;
 
 fn list(path: Option<&str>, depth: Option<u32>) -> ToolCall {
@@ -261,6 +263,87 @@ fn the_guard_refuses_free_of_charge_and_says_what_is_allowed() {
     assert!(h.tool_guarded(edit("docs/d", "x", "y", None), open.clone()).ok);
     assert!(h.tool_guarded(write_file("tests/new.rs", "x"), open).text.contains("`**/tests/**`"));
     assert_eq!(fs::read(h.workspace.join("tests/t.rs")).unwrap(), b"x");
+}
+
+/// Product code and an inline test, as the base has them.
+const LIB: &str = "pub fn two() -> u32 {\n    2\n}\n\n#[test]\nfn old() {\n    assert_eq!(two(), 2);\n}\n";
+const OWN: &str = "\n#[test]\nfn own() {\n    assert_eq!(two(), 3);\n}\n";
+
+fn rust_guard() -> WriteGuard {
+    let rust = FenceKindGuard { glob: "**/*.rs".into(), kind: FenceKind::RustItems };
+    WriteGuard { scope: Vec::new(), protect: Vec::new(), fence: vec![rust] }
+}
+
+#[test]
+fn a_test_that_the_agent_added_is_its_own_and_one_of_the_base_is_not() {
+    let grown = format!("{LIB}{OWN}");
+    let mut h = host(&[("src/lib.rs", &grown), ("src/new.rs", OWN)]);
+    symlink("lib.rs", h.workspace.join("src/link.rs")).unwrap();
+    let base = Some(LIB.as_bytes());
+    let mut call = |call, path, content| h.tool_with_base(call, rust_guard(), path, content);
+    let own = || edit("src/lib.rs", "two(), 3", "two(), 2", None);
+
+    // What is not known of the base is held against the disk.
+    assert!(call(own(), None, None).refused);
+    assert!(call(own(), Some("src/other.rs"), None).refused, "another file says nothing about this one");
+    let through = call(edit("src/link.rs", "two(), 3", "two(), 2", None), Some("src/link.rs"), None);
+    assert!(
+        through.refused && through.text.contains("name the file without a link: `src/lib.rs`"),
+        "{through:?}"
+    );
+
+    // The base's test stays, whatever else the edit does.
+    for bad in [
+        edit("src/lib.rs", "two(), 2", "two(), 9", None),
+        edit("./src/../src/lib.rs", "fn old", "fn older", None),
+        edit("src/link.rs", "two(), 2", "two(), 9", None),
+        write_file("src/lib.rs", OWN),
+        write_file("src/lib.rs", ""),
+    ] {
+        let reply = call(bad.clone(), Some("src/lib.rs"), base);
+        assert!(reply.refused && !reply.wrote, "{bad:?}: {}", reply.text);
+        assert!(reply.text.contains("rust.test_item_changed (old)"), "{}", reply.text);
+    }
+
+    // Its own is corrected, renamed and removed; in a file that the base lacks too.
+    for good in [own(), edit("src/lib.rs", "fn own", "fn mine", None), write_file("src/lib.rs", LIB)] {
+        let reply = call(good.clone(), Some("src/lib.rs"), base);
+        assert!(reply.ok, "{good:?}: {}", reply.text);
+    }
+    assert!(call(edit("src/new.rs", "two(), 3", "two(), 2", None), Some("src/new.rs"), None).ok);
+}
+
+#[test]
+fn a_base_test_that_a_command_changed_can_be_put_back_and_not_changed_further() {
+    let spoilt = LIB.replace("two(), 2", "two(), 9");
+    let mut h = host(&[("src/lib.rs", &spoilt)]);
+    let base = Some(LIB.as_bytes());
+    let mut call = |call| h.tool_with_base(call, rust_guard(), Some("src/lib.rs"), base);
+    assert!(call(edit("src/lib.rs", "two(), 9", "two(), 8", None)).refused);
+    assert!(call(edit("src/lib.rs", "    2\n", "    1 + 1\n", None)).ok, "the rest of the file is free");
+    assert!(call(edit("src/lib.rs", "two(), 9", "two(), 2", None)).ok);
+    // A file of the base that was removed is no way around it.
+    fs::remove_file(h.workspace.join("src/lib.rs")).unwrap();
+    let mut call = |call| h.tool_with_base(call, rust_guard(), Some("src/lib.rs"), base);
+    assert!(call(write_file("src/lib.rs", &spoilt)).refused);
+    assert!(call(write_file("src/lib.rs", LIB)).ok);
+}
+
+#[test]
+fn a_base_content_that_was_not_passed_is_no_empty_one() {
+    let mut h = host(&[("src/lib.rs", LIB)]);
+    let path = countersign_tree::TreePath::new(b"src/lib.rs".as_slice()).unwrap();
+    let base = BaseFile { path, content: Some(countersign_types::Digest::of(b"elsewhere")) };
+    let call = edit("src/lib.rs", "two(), 2", "two(), 9", None);
+    let request = Request::Tool {
+        call,
+        bounds: ToolBounds::DEFAULT,
+        guard: rust_guard(),
+        base: Some(base),
+        located: Vec::new(),
+    };
+    assert!(matches!(h.guest.answer(request, &[]), Reply::Error(_)));
+    assert_eq!(fs::read(h.workspace.join("src/lib.rs")).unwrap(), LIB.as_bytes());
 }
 
 #[derive(Clone, Debug)]

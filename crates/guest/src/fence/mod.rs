@@ -90,8 +90,7 @@ pub fn scan(files: &[FenceFile], open: &dyn Fn(&Digest) -> io::Result<Vec<u8>>) 
 
 /// Why an edit from `before` to `after` would change protected items or keys; None when it leaves them alone.
 ///
-/// `before` should be the file as the base has it (an empty slice for a file that the base lacks), so that the agent
-/// may change again what it added itself.
+/// `before` is the file as the base has it, or as it lies on disk; an empty slice for a file that is not there.
 #[must_use]
 pub fn guard(kind: FenceKind, before: &[u8], after: &[u8]) -> Option<String> {
     if before.len() > MAX_FILE || after.len() > MAX_FILE {

@@ -1,8 +1,8 @@
 //! `edit_file`: one exact replacement. What is not replaced keeps every byte: endings, marks, invalid UTF-8, and the
 //! lines that `old` and `new` share.
 
-use super::{Answer, Done, check_change, check_place, error, resolve, write};
-use crate::protocol::{ToolBounds, WriteGuard};
+use super::{Answer, Done, Rules, error, resolve, write};
+use crate::protocol::ToolBounds;
 use crate::state::Guest;
 
 /// Larger files are not edited in memory.
@@ -16,7 +16,7 @@ pub(super) fn edit(
     (old, new): (&str, &str),
     count: u32,
     bounds: &ToolBounds,
-    guard: &WriteGuard,
+    rules: &Rules<'_>,
 ) -> Answer {
     let found = resolve::existing_file(guest, path)?;
     let name = found.shown();
@@ -34,7 +34,7 @@ pub(super) fn edit(
     if new.len() as u64 > bounds.write_bytes {
         return error(format!("new has {} bytes; one call may write {}", new.len(), bounds.write_bytes));
     }
-    check_place(&found.path, guard)?;
+    rules.check_place(&found.path)?;
     let (before, mode) = write::read(guest, &found.path, &name)?;
     if before.len() > MAX_FILE {
         return error(format!("`{name}` has {} bytes, too many for `edit_file`. Use `run`", before.len()));
@@ -58,7 +58,7 @@ pub(super) fn edit(
             "the edit would leave `{name}` exactly as it is. Give the changed text in new"
         ));
     }
-    check_change(&found.path, &before, &after, guard)?;
+    rules.check_change(&found, Some(&before), &after)?;
     write::save(guest, &found.path, mode, &after)?;
     let lines = lines_of(&before, &places);
     Ok(Done { text: format!("edited `{name}` ({lines})"), wrote: true })

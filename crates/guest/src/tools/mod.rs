@@ -5,18 +5,18 @@ mod edit;
 mod list;
 mod read;
 mod resolve;
+mod rules;
 mod search;
 mod write;
 
 use std::io::Read as _;
 use std::path::Path;
 
-use countersign_tree::GlobSet;
+pub(crate) use rules::{KnownBase, Rules};
 
 use crate::confined::Root;
 use crate::fault::Outcome;
-use crate::fence;
-use crate::protocol::{Fault, ToolBounds, ToolCall, ToolReply, WriteGuard};
+use crate::protocol::{Fault, ToolBounds, ToolCall, ToolReply};
 use crate::state::Guest;
 
 /// What a tool answers instead of its result.
@@ -45,7 +45,7 @@ fn error<T>(text: impl Into<String>) -> Result<T, Refusal> {
 }
 
 /// Serves one call.
-pub(crate) fn call(guest: &Guest, call: &ToolCall, bounds: &ToolBounds, guard: &WriteGuard) -> ToolReply {
+pub(crate) fn call(guest: &Guest, call: &ToolCall, bounds: &ToolBounds, rules: &Rules<'_>) -> ToolReply {
     let answer = match call {
         ToolCall::ListFiles { path, depth } => list::list(guest, path.as_deref(), *depth, bounds),
         ToolCall::ReadFile { path, from, to } => read::read(guest, path, *from, *to, bounds),
@@ -53,9 +53,9 @@ pub(crate) fn call(guest: &Guest, call: &ToolCall, bounds: &ToolBounds, guard: &
             search::search(guest, pattern, path.as_deref(), glob.as_deref(), bounds)
         }
         ToolCall::EditFile { path, old, new, count } => {
-            edit::edit(guest, path, (old, new), count.unwrap_or(1), bounds, guard)
+            edit::edit(guest, path, (old, new), count.unwrap_or(1), bounds, rules)
         }
-        ToolCall::WriteFile { path, content } => write::write(guest, path, content, bounds, guard),
+        ToolCall::WriteFile { path, content } => write::write(guest, path, content, bounds, rules),
     };
     let (ok, text, wrote, refused) = match answer {
         Ok(done) => (true, done.text, done.wrote, false),
@@ -97,49 +97,6 @@ fn readable(bytes: &[u8]) -> (String, bool) {
 fn is_binary(bytes: &[u8]) -> bool {
     const LOOKED_AT: usize = 8000;
     memchr::memchr(0, &bytes[..bytes.len().min(LOOKED_AT)]).is_some()
-}
-
-/// Whether a path may be written at all, before its content is looked at.
-fn check_place(path: &[u8], guard: &WriteGuard) -> Result<(), Refusal> {
-    let globs = |list: &[String]| {
-        GlobSet::new(list).map_err(|e| Refusal::Error(format!("the contract's rules are broken: {e}")))
-    };
-    let name = resolve::shown_path(path);
-    let scope = globs(&guard.scope)?;
-    let allowed = match guard.scope.as_slice() {
-        [] => "everything that is not protected".to_owned(),
-        list => list.iter().map(|g| format!("`{g}`")).collect::<Vec<_>>().join(", "),
-    };
-    if let Some(glob) = globs(&guard.protect)?.find(path) {
-        return Err(Refusal::Refused(format!(
-            "`{name}` is protected (`{glob}`) and was not changed. You may edit {allowed}. Make the change in the \
-             product code instead"
-        )));
-    }
-    if !scope.is_empty() && !scope.matches(path) {
-        return Err(Refusal::Refused(format!(
-            "`{name}` is outside the scope of this task and was not changed. You may edit {allowed}"
-        )));
-    }
-    Ok(())
-}
-
-/// Whether a change of an existing file leaves its protected items alone.
-fn check_change(path: &[u8], before: &[u8], after: &[u8], guard: &WriteGuard) -> Result<(), Refusal> {
-    for rule in &guard.fence {
-        let glob = countersign_tree::Glob::new(&rule.glob)
-            .map_err(|e| Refusal::Error(format!("the contract's rules are broken: {e}")))?;
-        if !glob.matches(path) {
-            continue;
-        }
-        if let Some(reason) = fence::guard(rule.kind, before, after) {
-            return Err(Refusal::Refused(format!(
-                "`{}` was not changed: {reason}. Leave those parts as they are and edit the rest of the file",
-                resolve::shown_path(path)
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// Reads a report at an absolute path of the cell, or relative to the workspace. No link is followed.

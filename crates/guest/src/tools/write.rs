@@ -1,9 +1,9 @@
 use countersign_tree::TreePath;
 use rustix::fs::{FileType, Mode};
 
-use super::{Answer, Done, Refusal, check_change, check_place, error, resolve};
+use super::{Answer, Done, Refusal, Rules, error, resolve};
 use crate::confined::{read_all, type_name};
-use crate::protocol::{ToolBounds, WriteGuard};
+use crate::protocol::ToolBounds;
 use crate::state::Guest;
 
 /// Writes a whole file; its directories are made.
@@ -12,7 +12,7 @@ pub(super) fn write(
     path: &str,
     content: &str,
     bounds: &ToolBounds,
-    guard: &WriteGuard,
+    rules: &Rules<'_>,
 ) -> Answer {
     let found = resolve::resolve(guest, path)?;
     let name = found.shown();
@@ -29,7 +29,7 @@ pub(super) fn write(
     if let Err(why) = TreePath::new(found.path.as_slice()) {
         return error(format!("`{name}` cannot be a file of the tree: {why}"));
     }
-    check_place(&found.path, guard)?;
+    rules.check_place(&found.path)?;
     let bytes = content.as_bytes();
     let (mode, made) = match found.kind() {
         None if found.through_link => {
@@ -37,14 +37,17 @@ pub(super) fn write(
                 "`{path}` is a link to `{name}`, which does not exist. Write `{name}` itself, or remove the link"
             ));
         }
-        None => (Mode::from_raw_mode(0o644), "made"),
+        None => {
+            rules.check_change(&found, None, bytes)?;
+            (Mode::from_raw_mode(0o644), "made")
+        }
         Some(FileType::RegularFile) => {
             let (before, mode) = read(guest, &found.path, &name)?;
             if before == bytes {
                 let text = format!("`{name}` already holds exactly this; nothing was written");
                 return Ok(Done { text, wrote: false });
             }
-            check_change(&found.path, &before, bytes, guard)?;
+            rules.check_change(&found, Some(&before), bytes)?;
             (mode, "replaced")
         }
         Some(FileType::Directory) => {

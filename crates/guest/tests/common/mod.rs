@@ -14,8 +14,8 @@ use std::process::{Command, Output};
 
 use countersign_guest::Guest;
 use countersign_guest::protocol::{
-    Fault, Imported, MAX_FDS, PatchChange, Reply, Request, Sealed, ToolBounds, ToolCall, ToolReply,
-    WriteGuard,
+    BaseFile, Fault, Imported, Located, MAX_FDS, PatchChange, Reply, Request, Sealed, ToolBounds, ToolCall,
+    ToolReply, WriteGuard,
 };
 use countersign_tree::{Durability, Entry, EntryMode, Manifest, ObjectStore, ScratchRules, TreePath};
 use tempfile::TempDir;
@@ -125,7 +125,29 @@ impl Host {
     }
 
     pub fn tool_guarded(&mut self, call: ToolCall, guard: WriteGuard) -> ToolReply {
-        match self.guest.answer(Request::Tool { call, bounds: ToolBounds::DEFAULT, guard }, &[]) {
+        self.tool_with_base(call, guard, None, None)
+    }
+
+    /// A call together with a file of the base; `content` None: the base lacks it.
+    pub fn tool_with_base(
+        &mut self,
+        call: ToolCall,
+        guard: WriteGuard,
+        path: Option<&str>,
+        content: Option<&[u8]>,
+    ) -> ToolReply {
+        let file = tempfile::tempfile().unwrap();
+        let mut located = Vec::new();
+        let digest = content.map(|bytes| {
+            std::os::unix::fs::FileExt::write_all_at(&file, bytes, 0).unwrap();
+            let digest = countersign_types::Digest::of(bytes);
+            located.push(Located { digest, segment: 0, offset: 0, len: bytes.len() as u64 });
+            digest
+        });
+        let base =
+            path.map(|path| BaseFile { path: TreePath::new(path.as_bytes()).unwrap(), content: digest });
+        let request = Request::Tool { call, bounds: ToolBounds::DEFAULT, guard, base, located };
+        match self.guest.answer(request, &[file]) {
             Reply::Tool(reply) => reply,
             other => panic!("{other:?}"),
         }
