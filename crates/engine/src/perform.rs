@@ -73,7 +73,7 @@ pub(crate) struct Workshop<'p> {
     replies: BTreeMap<EffectId, ModelReply>,
     results: BTreeMap<EffectId, (String, bool)>,
     pub(crate) working: Option<Arc<dyn Cell>>,
-    /// A working cell that was opened while the base was imported: empty, not yet used.
+    /// A working cell that the base was imported into and that nothing has used yet.
     pub(crate) spare: Option<Arc<dyn Cell>>,
     /// Cells that are being ended while the next effect runs.
     closing: Vec<BoxFuture<'static, ()>>,
@@ -437,14 +437,21 @@ impl<'p> Workshop<'p> {
         let base = self.facts()?.tree;
         let commit = turn.base.as_ref().and_then(|base| base.commit.clone());
         let from_git = commit.is_some();
-        let cell = match self.spare.take() {
-            Some(cell) => cell,
-            None => self.open_working(from_git).await?,
-        };
-        self.working = Some(Arc::clone(&cell));
         // The private repository shows the base; what the checkpoint changed on top of it shows as a change.
         let resumed = head != base.digest();
-        cells::materialise(cell.as_ref(), &self.ports.objects, if resumed { &base } else { &tree }).await?;
+        let cell = match self.spare.take() {
+            Some(cell) if !resumed => cell,
+            spare => {
+                if let Some(spare) = spare {
+                    self.see_off(spare);
+                }
+                let cell = self.open_working(from_git).await?;
+                let first = if resumed { &base } else { &tree };
+                cells::materialise(cell.as_ref(), &self.ports.objects, first).await?;
+                cell
+            }
+        };
+        self.working = Some(Arc::clone(&cell));
         let git = Request::InitPrivateGit {
             git_dir: from_git.then(|| cells::git_dir(self.ports, self.ports.cells.working.tier())),
             commit,

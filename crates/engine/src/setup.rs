@@ -13,7 +13,6 @@ use countersign_tree::{Durability, Manifest};
 use countersign_types::{
     CheckIndex, Digest, JobEnd, JobReceipt, Millis, Mount, MountKind, Reason, TierProperties, canonical_json,
 };
-use futures::future::join;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -49,50 +48,26 @@ struct CachedSetup {
 impl Workshop<'_> {
     pub(crate) async fn import(&mut self) -> Outcome {
         let ports = self.ports;
-        let tier = cells::judging(ports).tier();
-        let request = match (&self.contract.source, &ports.sources) {
-            (Source::Git { rev, include_dirty: false, .. }, Sources::Git { .. }) => Request::ImportGit {
-                git_dir: cells::git_dir(ports, tier),
-                rev: rev.clone(),
-                write_workspace: false,
-            },
-            (Source::Git { rev, include_dirty: true, .. }, Sources::Git { .. }) => Request::ImportDirty {
-                git_dir: cells::git_dir(ports, tier),
-                work_tree: cells::work_tree(ports, tier),
-                rev: rev.clone(),
-                write_workspace: false,
-            },
-            (Source::Directory { .. }, Sources::Directory(_)) => {
-                Request::ImportDir { source: cells::work_tree(ports, tier), write_workspace: false }
-            }
-            _ => {
-                return Err(Fail::because(
-                    Reason::Config,
-                    "the contract's source is not the one that was opened",
-                ));
-            }
+        let cells = cells::judging(ports);
+        // A commit is read straight into the agent's cell, which is then the first working cell: nothing is copied
+        // twice. Not where a setup will add layers, where the user's own files (which may hold more than the base)
+        // are mounted to be read, or where the agent's cell is weaker than the one that reads.
+        let direct = self.contract.environment.setup.is_none()
+            && matches!(self.contract.source, Source::Git { include_dirty: false, .. })
+            && cells.tier() == ports.cells.working.tier();
+        let request = self.import_request(direct)?;
+        let cell = if direct {
+            self.open_working(true).await?
+        } else {
+            cells::open(ports, cells, &self.contract, cells::source_mounts(ports), None).await?
         };
         let segment = ports.objects.new_segment()?;
-        let fd = cells::lend(&segment)?;
-        let read = async {
-            let mounts = cells::source_mounts(ports);
-            let cell = cells::open(ports, cells::judging(ports), &self.contract, mounts, None).await?;
-            let reply = cells::ask(cell.as_ref(), &request, vec![fd]).await;
-            Ok::<_, Fail>((cell, reply))
-        };
-        // The agent's cell is made beside it, still empty; what a setup adds would not be mounted in it.
-        let ahead = self.contract.environment.setup.is_none();
-        let spare = async {
-            if ahead {
-                self.open_working(matches!(ports.sources, Sources::Git { .. })).await.ok()
-            } else {
-                None
-            }
-        };
-        let (read, spare) = join(read, spare).await;
-        self.spare = spare;
-        let (cell, reply) = read?;
-        self.see_off(cell);
+        let reply = cells::ask(cell.as_ref(), &request, vec![cells::lend(&segment)?]).await;
+        if direct && reply.is_ok() {
+            self.spare = Some(cell);
+        } else {
+            self.see_off(cell);
+        }
         let Reply::Imported(imported) = reply? else { return Err(cells::unexpected("an import")) };
         ports.objects.adopt(segment, &imported.located, Durability::Sync)?;
         let tree = Manifest::new(imported.entries);
@@ -118,6 +93,31 @@ impl Workshop<'_> {
             dirty: imported.dirty.len() as u64,
         };
         Ok((result, named))
+    }
+
+    fn import_request(&self, write_workspace: bool) -> Result<Request, Fail> {
+        let ports = self.ports;
+        let tier = cells::judging(ports).tier();
+        Ok(match (&self.contract.source, &ports.sources) {
+            (Source::Git { rev, include_dirty: false, .. }, Sources::Git { .. }) => {
+                Request::ImportGit { git_dir: cells::git_dir(ports, tier), rev: rev.clone(), write_workspace }
+            }
+            (Source::Git { rev, include_dirty: true, .. }, Sources::Git { .. }) => Request::ImportDirty {
+                git_dir: cells::git_dir(ports, tier),
+                work_tree: cells::work_tree(ports, tier),
+                rev: rev.clone(),
+                write_workspace,
+            },
+            (Source::Directory { .. }, Sources::Directory(_)) => {
+                Request::ImportDir { source: cells::work_tree(ports, tier), write_workspace }
+            }
+            _ => {
+                return Err(Fail::because(
+                    Reason::Config,
+                    "the contract's source is not the one that was opened",
+                ));
+            }
+        })
     }
 
     /// The operator's setup, in a cell of its own, on the base. What it adds becomes read-only layers.
@@ -180,9 +180,13 @@ impl Workshop<'_> {
         let receipt = cells::run_job(cell, job, stop).await?;
         let receipt = self.redacted(receipt);
         let scratch = self.scratch()?.as_ref().clone();
-        let Reply::Paths { paths } =
-            cells::ask(cell, &Request::ListSetupPaths { scratch }, Vec::new()).await?
-        else {
+        if receipt.end != (JobEnd::Exited { code: 0 }) {
+            // What a failed setup left behind is of no use, and its own words are what people need to read.
+            let cached = CachedSetup { environment: Digest::of(b""), dir: String::new(), paths: Vec::new() };
+            return Ok((cached, receipt));
+        }
+        let request = Request::ListSetupPaths { scratch };
+        let Reply::Paths { paths } = cells::ask(cell, &request, Vec::new()).await? else {
             return Err(cells::unexpected("a list of paths"));
         };
         let request = Request::HashPaths { paths: paths.clone() };
