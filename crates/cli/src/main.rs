@@ -27,6 +27,7 @@ mod resume;
 mod run;
 mod show;
 mod signals;
+mod sweep;
 mod terminal;
 mod text;
 mod tiers;

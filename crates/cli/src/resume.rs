@@ -27,8 +27,12 @@ fn execute(args: &ResumeArgs) -> Result<RunResult, Refusal> {
     let ended = runtime.block_on(async {
         session::known(&home, &args.id).await?;
         let view = countersign_engine::view(home.store.as_ref(), &args.id).await?;
-        let over = view.outcome.is_some_and(|(outcome, _)| outcome != Outcome::Parked);
-        Ok::<_, Refusal>(over.then(|| RunResult::of(&view, &home.session(&args.id))))
+        if view.outcome.is_none_or(|(outcome, _)| outcome == Outcome::Parked) {
+            return Ok::<_, Refusal>(None);
+        }
+        // Its last process may have been stopped before it could clear up.
+        crate::sweep::leftovers(&home).await;
+        Ok(Some(RunResult::of(&view, &home.session(&args.id))))
     })?;
     if let Some(result) = ended {
         return Ok(result);

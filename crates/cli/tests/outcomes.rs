@@ -9,7 +9,6 @@ mod project;
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
-use std::path::Path;
 use std::sync::Mutex;
 
 use common::{Ended, Place};
@@ -163,8 +162,18 @@ const SCENARIOS: &[Scenario] = &[
         gates: "nnnnnnaa",
         play: |s| {
             s.play(&[
-                "run", "t", "--trust", "reviewed", "--check", "true", "--scope", "src/**", "--model", "openai:m",
-                "--api-key-file", "/nowhere",
+                "run",
+                "t",
+                "--trust",
+                "reviewed",
+                "--check",
+                "true",
+                "--scope",
+                "src/**",
+                "--model",
+                "openai:m",
+                "--api-key-file",
+                "/nowhere",
             ])
         },
     },
@@ -321,7 +330,9 @@ const SCENARIOS: &[Scenario] = &[
     Scenario {
         reason: Reason::Declined,
         gates: "nnnannaa",
-        play: |s| s.against("stop", &json!({ "role": "assistant", "content": null, "refusal": "I will not." })),
+        play: |s| {
+            s.against("stop", &json!({ "role": "assistant", "content": null, "refusal": "I will not." }))
+        },
     },
     Scenario {
         reason: Reason::Signal,
@@ -418,7 +429,8 @@ fn on_a_full_disk(stage: &Stage<'_>) -> Option<Ended> {
     std::fs::create_dir_all(&full).unwrap();
     let args = stage.args(&fixed(), &["--check", CHECK]);
     let inner = stage.command(&args.iter().map(String::as_str).collect::<Vec<_>>());
-    let mount = "mount -t tmpfs -o size=64k none \"$0\" || exit 99; cat /dev/zero > \"$0\"/filler 2>&-; exec \"$@\"";
+    let mount =
+        "mount -t tmpfs -o size=64k none \"$0\" || exit 99; cat /dev/zero > \"$0\"/filler 2>&-; exec \"$@\"";
     let mut command = std::process::Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "sh", "-c", mount]).arg(&full);
     command.arg(inner.get_program()).args(inner.get_args()).env("COUNTERSIGN_HOME", &full);
@@ -516,13 +528,13 @@ fn every_reason_is_reached_or_owed() {
     }
     let seen = Mutex::new(BTreeSet::new());
     let next = std::sync::atomic::AtomicUsize::new(0);
-    let only = std::env::var("ONLY").ok();
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                while let Some(scenario) = SCENARIOS.get(next.fetch_add(1, std::sync::atomic::Ordering::SeqCst)) {
-                    if only.as_ref().is_some_and(|only| !only.split(',').any(|o| o == scenario.reason.as_str())) { continue; }
+                while let Some(scenario) =
+                    SCENARIOS.get(next.fetch_add(1, std::sync::atomic::Ordering::SeqCst))
+                {
                     if let Err(failure) = hold(scenario, &seen) {
                         failures.lock().unwrap().push(failure);
                     }
@@ -542,5 +554,4 @@ fn every_reason_is_reached_or_owed() {
 fn no_value_but_two_exits_zero() {
     let zero: Vec<_> = Reason::ALL.iter().filter(|reason| reason.outcome().exit_code() == 0).collect();
     assert_eq!(zero, [&Reason::ChecksPassed, &Reason::NoClaim]);
-    assert!(Path::new("/proc/self").exists(), "the suites look for processes in /proc");
 }

@@ -98,6 +98,10 @@ async fn drive(prepared: &Prepared, driving: impl Future<Output = Result<Ended, 
         ended = driving => ended,
         () = prepared.signals.insisted() => return insisted(prepared).await,
     };
+    tokio::select! {
+        () = crate::sweep::leftovers(&prepared.home) => {}
+        () = prepared.signals.insisted() => {}
+    }
     match ended {
         Ok(Ended::Over(_) | Ended::Parked(_)) => shown(&prepared.home, &prepared.id).await,
         Ok(Ended::Idle) => {

@@ -110,3 +110,9 @@ impl Ended {
         value
     }
 }
+
+// Every suite compiles this file, and none uses all of it.
+const _: () = {
+    let _ = (Place::run, Place::run_with_input, Place::says, Ended::json, Ended::ended);
+    let _ = |ended: &Ended| ended.stderr.len();
+};

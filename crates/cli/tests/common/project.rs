@@ -1,5 +1,10 @@
 //! A tiny project, a scripted model, and the run that brings them together.
-#![expect(clippy::unwrap_used, clippy::print_stderr, clippy::panic, reason = "helpers of tests, outside of test functions")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::panic,
+    reason = "helpers of tests, outside of test functions"
+)]
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -214,6 +219,6 @@ pub fn ended(mut child: Child) -> Ended {
 // Every suite compiles this file, and none uses all of it.
 const _: () = {
     let _ = (place, git, repository, script, finish, sh, edit, args, checked, snapshot, journal);
-    let _ = (sleeps, odd_seconds, kill, ended, WATCHDOG);
-    let _ = (CHECK, PROJECT);
+    let _ = (CHECK, PROJECT, WATCHDOG, sleeps, odd_seconds, kill, ended);
+    let _ = || until("", || processes(|_, _| true).is_empty());
 };
