@@ -249,7 +249,9 @@ impl Materials<'_> {
         let source = scratch.0.join("source.lock");
         std::fs::write(&source, format!("{name}=={version} --hash=sha256:{}\n", project.sha256))
             .context("source.lock")?;
-        sh::run(pip().args(["--no-binary", ":all:", "-d"]).arg(&scratch.0).arg("-r").arg(&source))?;
+        // pip asks the source for its metadata, for which it needs the build system: as wheels. With `:all:` it would
+        // build that from source too, and what that is built with, for many minutes.
+        sh::run(pip().args(["--no-binary", name, "-d"]).arg(&scratch.0).arg("-r").arg(&source))?;
         let archive = scratch.0.join(format!("{name}-{version}.tar.gz"));
         check_sha256(&archive, project.sha256)?;
         sh::run(
