@@ -1,9 +1,11 @@
 //! `cargo xtask test`: every stage in order, with its seconds, and one summary in the end.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 use crate::report::Report;
 use crate::setup::{self, For};
@@ -66,6 +68,9 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     }
     run.env = environment(workspace, options.size, &skip_log);
     let bin_dir = run.required("build", |run| build::build(run.workspace, false))?;
+    if run.required("doctor", |_| native_cells(&bin_dir))? {
+        run.env.push(("COUNTERSIGN_TEST_REQUIRE_NATIVE", PathBuf::from("1")));
+    }
     run.env.push(("COUNTERSIGN_TEST_BIN_DIR", bin_dir));
     std::fs::write(&skip_log, "").context(skip_log.display())?;
 
@@ -116,6 +121,32 @@ fn environment(workspace: &Workspace, size: Size, skip_log: &std::path::Path) ->
         ("COUNTERSIGN_AIMOCK_DIR", materials.join("aimock")),
         ("COUNTERSIGN_MATERIALS", materials),
     ]
+}
+
+/// Whether native cells can be made here, by `countersign doctor`. Where they can, a native test that cannot open one
+/// fails; elsewhere it is skipped by name.
+fn native_cells(bin_dir: &Path) -> Result<bool> {
+    let mut doctor = Command::new(bin_dir.join("countersign"));
+    doctor.args(["doctor", "--format", "json"]).stdin(Stdio::null());
+    // Its exit code says more than this tier.
+    let output = doctor.output().context("countersign doctor")?;
+    let available = native_of(&String::from_utf8_lossy(&output.stdout))?;
+    if let Err(why) = &available {
+        sh::say(&format!("native cells are not available here, their tests are skipped by name: {why}"));
+    }
+    Ok(available.is_ok())
+}
+
+/// The tier in the doctor's report: Ok when it is available, else why not.
+fn native_of(report: &str) -> Result<std::result::Result<(), String>> {
+    let report: Value = serde_json::from_str(report).context("the report of countersign doctor")?;
+    let tiers = report["tiers"].as_array().into_iter().flatten();
+    let native = tiers.clone().find(|tier| tier["name"] == "native");
+    match native.map(|tier| (&tier["available"], &tier["why_not"])) {
+        Some((Value::Bool(true), _)) => Ok(Ok(())),
+        Some((Value::Bool(false), why)) => Ok(Err(why.as_str().unwrap_or("no reason was given").to_owned())),
+        _ => Err(Error::new("countersign doctor says nothing about native cells")),
+    }
 }
 
 impl Run<'_> {
@@ -195,5 +226,23 @@ impl Run<'_> {
         } else {
             Err(Error::new("not everything passed; see above"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn native_tests_may_be_skipped_only_where_the_doctor_says_so() {
+        let tiers = |native: &str| format!(r#"{{"tiers":[{{"name":"host","available":true}},{native}]}}"#);
+        let native = |rest: &str| native_of(&tiers(&format!(r#"{{"name":"native",{rest}}}"#)));
+        assert_eq!(native(r#""available":true,"why_not":null"#).unwrap(), Ok(()));
+        let why = "user namespaces are off";
+        assert_eq!(native(&format!(r#""available":false,"why_not":"{why}""#)).unwrap(), Err(why.to_owned()));
+        // Nothing that cannot be read means "skip".
+        assert!(native(r#""available":"yes""#).is_err());
+        assert!(native_of(r#"{"tiers":[{"name":"host","available":true}]}"#).is_err());
+        assert!(native_of("").is_err());
     }
 }

@@ -32,6 +32,8 @@ pub fn place(test: &str) -> Option<Place> {
     let report: Value = serde_json::from_str(&place.run(&["doctor", "--format", "json"]).stdout).unwrap();
     let native = report["tiers"].as_array().unwrap().iter().find(|tier| tier["name"] == "native").unwrap();
     if native["available"] != true {
+        let required = std::env::var_os("COUNTERSIGN_TEST_REQUIRE_NATIVE").is_some();
+        assert!(!required, "{test}: the native sandbox is not available: {}", native["why_not"]);
         eprintln!("SKIPPED: {test}: the native sandbox is not available: {}", native["why_not"]);
         return None;
     }
