@@ -10,6 +10,7 @@ pub mod build;
 pub mod cli;
 pub mod demo;
 pub mod materials;
+pub mod node;
 pub mod report;
 pub mod setup;
 pub mod sh;

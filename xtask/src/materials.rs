@@ -8,6 +8,7 @@
 //! <target>/real-input/globset/cargo-home        a CARGO_HOME whose `registry` is complete, unpacked sources included
 //! <target>/real-input/httpx/wheelhouse          wheels of every locked dependency
 //! <target>/real-input/aimock/node_modules       an independent model server
+//! <target>/real-input/node/node_modules         a Node for it, only where the machine's own is too old
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::node;
 use crate::sh::{self, Context, Error, Result};
 use crate::workspace::Workspace;
 
@@ -36,9 +38,14 @@ pub fn prepare(workspace: &Workspace) -> Result<()> {
             Kind::Sdist => all.prepare_sdist(project, dir),
         })?;
     }
-    let lock = all.data.join("aimock").join("package-lock.json");
-    let stamp = std::fs::read_to_string(&lock).context(lock.display())?;
-    all.once("aimock", &stamp, |dir| all.prepare_aimock(dir))?;
+    all.once("aimock", &all.npm_stamp("aimock")?, |dir| all.npm_ci("aimock", dir))?;
+    if let Err(why) = node::of_machine() {
+        sh::say(&format!("{why}: a pinned Node comes from the npm registry"));
+        all.once("node", &all.npm_stamp("node")?, |dir| {
+            all.npm_ci("node", dir)?;
+            node::usable(&dir.join(node::PROGRAM)).map_err(Error::new)
+        })?;
+    }
     std::fs::write(all.dir.join(TABLE), &all.text).context(TABLE)
 }
 
@@ -278,9 +285,15 @@ impl Materials<'_> {
         )
     }
 
-    fn prepare_aimock(&self, dir: &Path) -> Result<()> {
+    fn npm_stamp(&self, name: &str) -> Result<String> {
+        let lock = self.data.join(name).join("package-lock.json");
+        std::fs::read_to_string(&lock).context(lock.display())
+    }
+
+    /// Exactly what the lock says, by hash; no package runs a script of its own.
+    fn npm_ci(&self, name: &str, dir: &Path) -> Result<()> {
         for file in ["package.json", "package-lock.json"] {
-            let from = self.data.join("aimock").join(file);
+            let from = self.data.join(name).join(file);
             std::fs::copy(&from, dir.join(file)).context(from.display())?;
         }
         sh::run(Command::new("npm").current_dir(dir).args([
@@ -461,8 +474,27 @@ mod tests {
         assert!(!without_markers(&python).contains("python_version"));
         let rust = std::fs::read_to_string(all.data.join("globset/Cargo.lock")).unwrap();
         assert_eq!(rust.matches("checksum = ").count() + 1, rust.matches("[[package]]").count());
-        let node = std::fs::read_to_string(all.data.join("aimock/package-lock.json")).unwrap();
-        assert!(node.contains("\"integrity\": \"sha512-"));
+        for name in ["aimock", "node"] {
+            let lock: Value = serde_json::from_str(&all.npm_stamp(name).unwrap()).unwrap();
+            let packages = lock["packages"].as_object().unwrap();
+            assert!(packages.len() > 1);
+            for (path, package) in packages.iter().filter(|(path, _)| !path.is_empty()) {
+                assert!(package["integrity"].as_str().unwrap().starts_with("sha512-"), "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_pinned_node_and_the_oldest_one_are_what_the_model_server_asks_for() {
+        let all = Materials::open(&Workspace::find()).unwrap();
+        let lock = |name| serde_json::from_str::<Value>(&all.npm_stamp(name).unwrap()).unwrap();
+        let (major, minor, patch) = node::OLDEST;
+        let asked = &lock("aimock")["packages"]["node_modules/@copilotkit/aimock"]["engines"]["node"];
+        assert_eq!(asked, &format!(">={major}.{minor}.{patch}"));
+        let (package, program) = node::PROGRAM.split_once("/bin/").unwrap();
+        let node = &lock("node")["packages"][package];
+        assert_eq!(node["bin"]["node"], format!("bin/{program}"));
+        assert!(node["version"].as_str().unwrap().starts_with("20."));
     }
 
     #[test]

@@ -59,7 +59,7 @@ const NEEDS: &[Need] = &[
         present: || sh::succeeds(Command::new("python3").args(["-c", "import venv, ensurepip, pip"])),
     },
     Need {
-        what: "Node 20 and npm (an independent model server)",
+        what: "Node and npm (an independent model server)",
         packages: &["nodejs", "npm"],
         for_demo: false,
         present: || sh::which("node").is_some() && sh::which("npm").is_some(),

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::report::Report;
+use crate::report::{Report, SKIP_PREFIX};
 use crate::setup::{self, For};
 use crate::sh::{self, Context, Env, Error, Result};
 use crate::workspace::Workspace;
-use crate::{bench, build, materials};
+use crate::{bench, build, materials, node};
 
 /// How much is done: `small` is for every change, `full` for a release.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,6 +73,10 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     }
     run.env.push(("COUNTERSIGN_TEST_BIN_DIR", bin_dir));
     std::fs::write(&skip_log, "").context(skip_log.display())?;
+    match node::choose(&workspace.materials()) {
+        Ok(program) => run.env.push(("COUNTERSIGN_NODE", program)),
+        Err(why) => run.report.add_skips(&format!("{SKIP_PREFIX}all tests against aimock: {why}")),
+    }
 
     if whole {
         run.stage("fmt", |run| sh::run(run.workspace.cargo().args(["fmt", "--all", "--check"])));

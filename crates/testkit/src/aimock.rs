@@ -35,6 +35,9 @@ impl Drop for Aimock {
 /// The words by which aimock says where it listens.
 const LISTENING: &str = "aimock server listening on http://127.0.0.1:";
 
+/// The oldest Node that aimock takes, major and minor number.
+const OLDEST_NODE: (u32, u32) = (20, 15);
+
 /// How long a start of node may take on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
@@ -82,12 +85,38 @@ fn response(answer: &Answer) -> Value {
     }
 }
 
+/// The Node for aimock: `COUNTERSIGN_NODE`, else the one on `PATH`.
+///
+/// # Errors
+/// It is missing or too old: a test says so and is skipped.
+pub fn node() -> io::Result<PathBuf> {
+    let node = std::env::var_os("COUNTERSIGN_NODE").map_or_else(|| PathBuf::from("node"), PathBuf::from);
+    let output =
+        Command::new(&node).arg("--version").stdin(Stdio::null()).output().map_err(|why| {
+            io::Error::new(why.kind(), format!("{} cannot be started: {why}", node.display()))
+        })?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let mut numbers = said.trim().trim_start_matches('v').split('.').map(str::parse::<u32>);
+    let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
+        return Err(io::Error::other(format!("{} does not say its version", node.display())));
+    };
+    if (major, minor) < OLDEST_NODE {
+        let (wanted, least) = OLDEST_NODE;
+        let text = format!("{} is {}, and aimock needs {wanted}.{least}", node.display(), said.trim());
+        return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+    }
+    Ok(node)
+}
+
 /// Starts aimock from `dir`, which holds a `node_modules` with the package, on a free port with `script`. The fixture file
-/// is written into `scratch`. `node` is found on `PATH`.
+/// is written into `scratch`. It runs on [`node`].
+///
+/// # Errors
+/// Those of [`node`]; the fixture file cannot be written; aimock does not say where it listens.
 pub fn start(dir: &Path, script: &Script, scratch: &Path) -> io::Result<Aimock> {
     let file: PathBuf = scratch.join("aimock-fixtures.json");
     std::fs::write(&file, serde_json::to_vec(&fixtures(script))?)?;
-    let mut child = Command::new("node")
+    let mut child = Command::new(node()?)
         .arg(dir.join("node_modules/@copilotkit/aimock/dist/cli.js"))
         .args(["--host", "127.0.0.1", "--port", "0", "--strict", "--validate-on-load", "--log-level", "info"])
         .arg("--fixtures")
