@@ -14,7 +14,10 @@ pub const MAX_FDS: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "op", deny_unknown_fields)]
-#[expect(clippy::large_enum_variant, reason = "one request is alive at a time, and none is kept in a collection")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one request is alive at a time, and none is kept in a collection"
+)]
 pub enum Request {
     /// The handshake: the guest answers its protocol and version.
     Hello,

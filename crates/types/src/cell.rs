@@ -197,7 +197,9 @@ pub enum CellResponse {
         receipt: JobReceipt,
     },
     /// The guest ended. How, and the end of what it wrote to standard error, control characters escaped.
-    GuestDied { what: String },
+    GuestDied {
+        what: String,
+    },
     /// `survivors` is the number of processes of the cell that could not be shown to be dead.
     Ended {
         survivors: u32,
