@@ -9,11 +9,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use countersign_tree::EntryMode;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 
 /// A directory deeper than this is moved up before it is removed, so that a deep tree needs no deep stack.
 const MAX_REMOVE_DEPTH: usize = 100;
+/// Bytes of one file that a tree may gain.
+const MAX_FILE: u64 = 1 << 30;
 /// Tries of a lookup that a concurrent rename disturbed (`EAGAIN` of openat2).
 const MAX_RETRIES: usize = 100;
 
@@ -21,8 +23,25 @@ const MAX_RETRIES: usize = 100;
 #[derive(Debug)]
 pub struct Root {
     fd: OwnedFd,
-    device: u64,
+    mount: MountOf,
     owner: Option<u32>,
+}
+
+/// What tells one mount from another. The device alone does not: a bind mount of a directory on the same file system,
+/// as every layer of an environment may be, has the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MountOf {
+    device: (u32, u32),
+    /// None where the kernel does not say (before 5.8, gVisor).
+    id: Option<u64>,
+}
+
+impl MountOf {
+    fn of(fd: &OwnedFd) -> io::Result<Self> {
+        let stat = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+        let known = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::MNT_ID);
+        Ok(Self { device: (stat.stx_dev_major, stat.stx_dev_minor), id: known.then_some(stat.stx_mnt_id) })
+    }
 }
 
 /// What a mode bit set makes of a regular file.
@@ -49,12 +68,13 @@ impl Root {
     pub fn open(path: &Path, owner: Option<u32>) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
-        let device = rustix::fs::fstat(&fd)?.st_dev;
-        Ok(Self { fd, device, owner })
+        let mount = MountOf::of(&fd)?;
+        Ok(Self { fd, mount, owner })
     }
 
-    pub(crate) const fn device(&self) -> u64 {
-        self.device
+    /// Whether what was opened is on another mount than the root: a layer, a cache, another file system.
+    pub(crate) fn is_other_mount(&self, fd: &OwnedFd) -> io::Result<bool> {
+        Ok(MountOf::of(fd)? != self.mount)
     }
 
     /// Opens what `path` names, beneath the root and through no symlink.
@@ -229,6 +249,9 @@ impl Root {
         match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => return Ok(true),
             Err(Errno::ISDIR | Errno::PERM) => {}
+            // A mounted file, or something on a mount that is read-only.
+            Err(Errno::BUSY | Errno::ROFS) if !is_dir_at(dir, name)? => return Ok(false),
+            Err(Errno::BUSY | Errno::ROFS) => {}
             Err(e) => return Err(e.into()),
         }
         let top =
@@ -245,7 +268,7 @@ impl Root {
 
     /// Empties a directory. False: a mount stayed.
     pub(crate) fn empty(&self, top: &OwnedFd) -> io::Result<bool> {
-        if rustix::fs::fstat(top)?.st_dev != self.device {
+        if self.is_other_mount(top)? {
             return Ok(false);
         }
         let mut hoisted = 0_u64;
@@ -275,7 +298,7 @@ impl Root {
             }
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let below = open_beneath(dir, &name, flags)?;
-            if rustix::fs::fstat(&below)?.st_dev != self.device {
+            if self.is_other_mount(&below)? {
                 clean = false;
                 continue;
             }
@@ -315,9 +338,19 @@ pub(crate) fn open_regular(dir: &OwnedFd, name: &[u8]) -> io::Result<(File, Stat
 
 /// Reads the `size` bytes that a file had when it was opened: one that a job keeps growing ends too.
 pub(crate) fn read_all(file: &mut File, size: u64) -> io::Result<Vec<u8>> {
+    not_too_large(size)?;
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).saturating_add(1));
     file.take(size).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// A file's size is whatever the agent says: one that holds nothing can be as large as a file system allows.
+pub(crate) fn not_too_large(size: u64) -> io::Result<()> {
+    if size <= MAX_FILE {
+        return Ok(());
+    }
+    let text = format!("it is {size} bytes large, and a file of the tree has at most {MAX_FILE}");
+    Err(io::Error::new(io::ErrorKind::FileTooLarge, text))
 }
 
 pub(crate) const fn type_name(kind: FileType) -> &'static str {

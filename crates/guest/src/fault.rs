@@ -22,6 +22,10 @@ impl Fault {
         Self::new(FaultKind::Repository, message.into())
     }
 
+    pub(crate) fn environment(message: impl Into<String>) -> Self {
+        Self::new(FaultKind::Environment, message.into())
+    }
+
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(FaultKind::BadRequest, message.into())
     }

@@ -6,27 +6,24 @@ use std::path::{Path, PathBuf};
 
 use countersign_tree::{Judgement, Scratch, ScratchRules};
 use countersign_types::{Digest, Hasher};
-use rustix::fs::{AtFlags, CWD, FileType};
+use rustix::fs::{AtFlags, CWD, FileType, OFlags};
 
 use crate::confined::{Root, entries, open_regular, type_name};
 use crate::fault::{Outcome, shown_bytes};
 use crate::protocol::{Fault, Reply};
 use crate::state::Guest;
-use crate::walk::{Found, walk};
+use crate::walk::{Found, walk, walk_from};
 
 /// Paths that a reply carries at most.
 const MAX_PATHS: usize = 1000;
 
 /// The topmost scratch directories and files of the workspace, and everything that lies directly in HOME, as absolute
-/// paths of the cell in path order. Empty directories are left out.
+/// paths of the cell in path order. Empty directories are left out, and so is what is mounted: a cache that the setup
+/// read is there again in every other cell, and a layer over it or around it would hide it.
 pub(crate) fn list_setup_paths(guest: &Guest, rules: &ScratchRules) -> Outcome<Reply> {
     let scratch = Scratch::compile(rules).map_err(|e| Fault::bad_request(e.to_string()))?;
-    let mut paths: Vec<PathBuf> = Vec::new();
+    let mut tops: Vec<Vec<u8>> = Vec::new();
     let mut mixed: Vec<Vec<u8>> = Vec::new();
-    let join = |base: &Path, path: &[u8]| {
-        use std::os::unix::ffi::OsStrExt as _;
-        base.join(std::ffi::OsStr::from_bytes(path))
-    };
     walk(&guest.root, |path, found| {
         let ruled = mixed.iter().any(|m| m.as_slice() == crate::confined::split(path).0);
         let is_dir = match found {
@@ -41,32 +38,35 @@ pub(crate) fn list_setup_paths(guest: &Guest, rules: &ScratchRules) -> Outcome<R
                 true
             }
             Judgement::Scratch => {
-                let empty = is_dir
-                    && guest.root.dir(path).and_then(|d| entries(&d)).is_ok_and(|names| names.is_empty());
-                if !empty {
-                    paths.push(join(&guest.workspace, path));
-                }
+                tops.push(path.to_vec());
                 false
             }
         }
     })
     .map_err(|e| Fault::io("walking the workspace", &e))?;
-
-    match Root::open(&guest.home, None).and_then(|home| entries(&home.dir(b"")?).map(|names| (home, names))) {
-        Ok((home, names)) => {
-            for (name, kind) in names {
-                let empty = kind == FileType::Directory
-                    && home.dir(&name).and_then(|d| entries(&d)).is_ok_and(|names| names.is_empty());
-                if !empty {
-                    paths.push(join(&guest.home, &name));
-                }
-            }
-        }
+    let mut paths: Vec<PathBuf> = Vec::new();
+    let mut links: Vec<PathBuf> = Vec::new();
+    add_made(&guest.root, &guest.workspace, tops, &mut paths, &mut links)
+        .map_err(|e| Fault::io("walking the workspace", &e))?;
+    match Root::open(&guest.home, None) {
+        Ok(home) => home
+            .dir(b"")
+            .and_then(|dir| entries(&dir))
+            .map(|names| names.into_iter().map(|(name, _)| name).collect())
+            .and_then(|tops| add_made(&home, &guest.home, tops, &mut paths, &mut links))
+            .map_err(|e| Fault::io("reading HOME", &e))?,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(Fault::io("reading HOME", &e)),
     }
+    if let Some(link) = links.first() {
+        let shown = shown_bytes(link.as_os_str().as_encoded_bytes());
+        return Err(Fault::environment(format!(
+            "the setup made the symbolic link `{shown}`, which cannot be a layer: make a directory that holds it, or \
+             the files themselves"
+        )));
+    }
     if paths.len() > MAX_PATHS {
-        return Err(Fault::bad_request(format!("the setup made more than {MAX_PATHS} separate paths")));
+        return Err(Fault::environment(format!("the setup made more than {MAX_PATHS} separate paths")));
     }
     let mut out = Vec::with_capacity(paths.len());
     for path in paths {
@@ -74,12 +74,55 @@ pub(crate) fn list_setup_paths(guest: &Guest, rules: &ScratchRules) -> Outcome<R
             Ok(path) => out.push(path),
             Err(path) => {
                 let shown = shown_bytes(path.as_encoded_bytes());
-                return Err(Fault::bad_request(format!("the setup made `{shown}`, whose name is not UTF-8")));
+                return Err(Fault::environment(format!("the setup made `{shown}`, whose name is not UTF-8")));
             }
         }
     }
     out.sort();
     Ok(Reply::Paths { paths: out })
+}
+
+/// Adds `tops`, paths below `root`, which lies at `at`: whole, but around mounts in parts. Links are told apart: in
+/// another cell, or on the host, one could lead elsewhere.
+fn add_made(
+    root: &Root,
+    at: &Path,
+    tops: Vec<Vec<u8>>,
+    out: &mut Vec<PathBuf>,
+    links: &mut Vec<PathBuf>,
+) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut waiting = tops;
+    while let Some(path) = waiting.pop() {
+        let absolute = at.join(std::ffi::OsStr::from_bytes(&path));
+        let fd = root.open_at(&path, OFlags::PATH)?;
+        if root.is_other_mount(&fd)? {
+            continue;
+        }
+        match FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) {
+            FileType::Directory => {}
+            FileType::Symlink => {
+                links.push(absolute);
+                continue;
+            }
+            _ => {
+                out.push(absolute);
+                continue;
+            }
+        }
+        let mut mounts = false;
+        walk_from(root, &path, |_, found| {
+            mounts |= matches!(found, Found::Mount);
+            matches!(found, Found::Dir)
+        })?;
+        let below = entries(&root.dir(&path)?)?;
+        if mounts {
+            waiting.extend(below.iter().map(|(name, _)| [&path, &b"/"[..], name].concat()));
+        } else if !below.is_empty() {
+            out.push(absolute);
+        }
+    }
+    Ok(())
 }
 
 /// The digest is sha256 over `countersign.paths/1\n` and one record for each thing found, in path order:

@@ -276,6 +276,8 @@ pub struct Fault {
 pub enum FaultKind {
     /// The repository cannot be used: no such revision, missing objects, submodules, sha256, partial clone, …
     Repository,
+    /// What the setup left behind cannot be mounted as layers.
+    Environment,
     /// The disk is full.
     DiskFull,
     /// The patch did not reproduce the final tree: a bug of ours.

@@ -9,7 +9,7 @@ use countersign_tree::{Delta, Entry, EntryMode, Judgement, Manifest, Scratch, Sc
 use countersign_types::{Digest, Hasher};
 use rustix::fs::{FileType, Stat};
 
-use crate::confined::{Root, read_all, type_name};
+use crate::confined::{Root, not_too_large, read_all, type_name};
 use crate::fault::{Outcome, shown_bytes};
 use crate::protocol::{Fault, Reply, Sealed};
 use crate::segment::SegmentWriter;
@@ -301,6 +301,11 @@ fn read_item(
         Err(e) if gone(&e) => return Ok(None),
         other => other?,
     };
+    // What a commit brought along may stay as large as it is.
+    let known = guest.known.get(&item.path).map_or(0, |entry| entry.size);
+    if size_of(&stat) > known {
+        not_too_large(size_of(&stat))?;
+    }
     let (digest, size) = if size_of(&stat) <= IN_MEMORY {
         let bytes = read_all(&mut file, size_of(&stat))?;
         let digest = Digest::of(&bytes);
@@ -375,10 +380,11 @@ fn size_below(root: &Root, path: &[u8], left: &mut usize) -> u64 {
             total += size_of(&stat);
             continue;
         }
-        if stat.st_dev != root.device() {
-            continue;
-        }
-        let names = root.dir(&path).and_then(|dir| crate::confined::entries(&dir));
+        // A layer is not what the agent left behind.
+        let names = root.dir(&path).and_then(|dir| match root.is_other_mount(&dir)? {
+            true => Ok(Vec::new()),
+            false => crate::confined::entries(&dir),
+        });
         waiting.extend(names.unwrap_or_default().iter().map(|(n, _)| [&path, &b"/"[..], n].concat()));
     }
     total

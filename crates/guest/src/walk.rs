@@ -17,7 +17,7 @@ pub(crate) enum Found<'a> {
     EmptyDir,
     /// Anything else.
     Leaf { kind: FileType, stat: &'a Stat },
-    /// A directory on another file system than the root: a mounted layer. Never walked.
+    /// A directory on another mount than the root: a layer or a cache. Never walked.
     Mount,
     /// A directory or file that could not be read.
     Failed(io::Error),
@@ -90,10 +90,10 @@ pub(crate) fn walk_from(
     Ok(())
 }
 
-/// None: the directory is on another file system than the root.
+/// None: the directory is on another mount than the root.
 fn list(root: &Root, dir: &[u8]) -> io::Result<Option<Listing>> {
     let fd = root.dir(dir)?;
-    if rustix::fs::fstat(&fd)?.st_dev != root.device() {
+    if root.is_other_mount(&fd)? {
         return Ok(None);
     }
     let names = entries(&fd)?;

@@ -77,8 +77,13 @@ pub fn collect(launch: &CellLaunch, ids: Ids, userns: BorrowedFd<'_>) -> Result<
     }
     for mount in &launch.mounts {
         let target = checked_target(&mount.target)?;
-        let meta = fs::metadata(&mount.source)
+        // Never through a link: what a setup left behind may be one that leads anywhere on the host.
+        let meta = fs::symlink_metadata(&mount.source)
             .context(|| format!("reading mount source {}", mount.source.display()))?;
+        if meta.is_symlink() {
+            let what = format!("mount source {} is a symbolic link", mount.source.display());
+            return Err(JailError::Protocol(what));
+        }
         let tree = match mount.kind {
             MountKind::ReadOnly => detached(&mount.source, READ_ONLY)?,
             MountKind::RootOnly => root_only(&mount.source, ids, userns)?,
@@ -124,8 +129,10 @@ fn detached(path: &Path, attr: u64) -> Result<OwnedFd> {
 }
 
 fn open_tree(path: &Path) -> Result<OwnedFd> {
-    let flags =
-        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
     rustix::mount::open_tree(CWD, path, flags).context(|| format!("copying the mount of {}", path.display()))
 }
 
