@@ -1,6 +1,7 @@
 //! The npm package `@copilotkit/aimock` (checked with 1.43) as an independent Chat Completions server.
 
-use std::io::{self, BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -21,6 +22,21 @@ impl Aimock {
     #[must_use]
     pub fn base_url(&self) -> String {
         format!("http://127.0.0.1:{}/v1", self.port)
+    }
+}
+
+impl Aimock {
+    /// How many requests it has answered, by its own journal.
+    pub fn requests(&self) -> io::Result<usize> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.write_all(b"GET /__aimock/journal HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        let body = text.split_once("\r\n\r\n").map(|(_, body)| serde_json::from_str::<Value>(body));
+        let Some(Ok(Value::Array(entries))) = body else {
+            return Err(io::Error::other(format!("aimock's journal is no array: {text}")));
+        };
+        Ok(entries.len())
     }
 }
 

@@ -1,0 +1,110 @@
+//! What a setup makes is there in every later cell, read-only, and hides nothing that the configuration declares.
+
+mod common;
+#[path = "common/project.rs"]
+mod project;
+
+use project::{CHECK, PROJECT, edit, finish, place, repository, script, sh, snapshot};
+use serde_json::json;
+
+/// A cache inside HOME, as the ones of package managers are.
+fn config(place: &common::Place) -> String {
+    let cache = place.write("cache/pkg/sum", "42\n").parent().map(|dir| dir.display().to_string());
+    let text = format!(
+        "[[caches]]\nhost = \"{cache}\"\ncell = \"/home/agent/.tool/cache\"\n",
+        cache = cache.unwrap_or_default()
+    );
+    place.write("config.toml", &text).display().to_string()
+}
+
+#[test]
+fn layers_of_a_setup_are_in_every_cell_and_hide_no_cache() {
+    let Some(place) = place("layers_of_a_setup_are_in_every_cell_and_hide_no_cache") else { return };
+    let repo = repository(&place, PROJECT);
+    let before = snapshot(&repo);
+    let config = config(&place);
+    // In the tree's scratch, beside a cache in HOME, in HOME itself, and a single file.
+    let setup = "sh -c 'mkdir -p .venv/bin ~/.local/bin ~/.tool/bin node_modules && cp ~/.tool/cache/sum .venv/sum \
+                 && cp .venv/sum node_modules/sum && cp .venv/sum ~/.local/bin/sum && cp .venv/sum ~/.tool/bin/sum && \
+                 cp .venv/sum Cargo.lock'";
+    let all = "cat ~/.tool/cache/sum .venv/sum node_modules/sum ~/.local/bin/sum ~/.tool/bin/sum Cargo.lock";
+    let probe = format!("sh -c 'test $({all} | sort -u) = 42'");
+    let check = format!("sh -c \"sh tests/check.sh && {all} > /dev/null\"");
+    let model = script(
+        &place,
+        "m.json",
+        &json!([
+            sh(&format!("{all} | wc -l; touch .venv/mine ~/.tool/bin/mine; rm -rf .venv; cat .venv/sum")),
+            edit("answer", "41", "42"),
+            finish("42"),
+        ]),
+    );
+    let run = || {
+        place.run(&[
+            "run",
+            "make it 42",
+            "--trust",
+            "trusted-local",
+            "--repo",
+            &repo.display().to_string(),
+            "--model",
+            &model,
+            "--config",
+            &config,
+            "--setup",
+            setup,
+            "--probe",
+            &probe,
+            "--check",
+            &check,
+            "--format",
+            "json",
+        ])
+    };
+    let first = run();
+    let result = first.ended("verified", "checks_passed");
+    assert_eq!(result["strength"]["level"], "red_before", "{result}");
+    // The same terms again: nothing of the first run is gone, and nothing is made twice.
+    let second = run().ended("verified", "checks_passed");
+    assert_eq!(first.json()["tree"], second["tree"]);
+    assert_eq!(std::fs::read_dir(place.path("home/layers")).unwrap().count(), 1, "one setup for both");
+    assert_eq!(snapshot(&repo), before);
+    let shown = place.run(&["show", result["session"].as_str().unwrap()]).stdout;
+    assert!(shown.contains("Read-only file system"), "{shown}");
+}
+
+#[test]
+fn a_setup_that_leaves_a_link_or_fails_is_refused_in_words() {
+    let Some(place) = place("a_setup_that_leaves_a_link_or_fails_is_refused_in_words") else { return };
+    let repo = repository(&place, PROJECT).display().to_string();
+    let model = script(&place, "m.json", &json!([edit("answer", "41", "42"), finish("42")]));
+    for (setup, words) in [
+        ("ln -s /etc/passwd made.pyc", "symbolic link `/workspace/made.pyc`"),
+        ("sh -c 'ln -s /usr ~/.tools'", "symbolic link `/home/agent/.tools`"),
+        ("sh -c 'echo no such package >&2; exit 3'", "no such package"),
+        ("no-such-program", "no-such-program"),
+    ] {
+        let ended = place.run(&[
+            "run",
+            "make it 42",
+            "--trust",
+            "trusted-local",
+            "--repo",
+            &repo,
+            "--model",
+            &model,
+            "--setup",
+            setup,
+            "--check",
+            CHECK,
+            "--format",
+            "json",
+        ]);
+        let result = ended.ended("setup_error", "environment");
+        assert!(result["error"]["message"].as_str().unwrap().contains(words), "{setup}: {result}");
+        assert_eq!(result["usage"]["model_calls"], 0);
+        let layers =
+            std::fs::read_dir(place.path("home/layers")).unwrap().flatten().map(|entry| entry.path());
+        assert_eq!(layers.collect::<Vec<_>>(), Vec::<std::path::PathBuf>::new(), "{setup}");
+    }
+}
