@@ -132,7 +132,12 @@ impl FromStr for EffectId {
             let digits = parts.next().and_then(|p| p.strip_prefix(prefix)).ok_or(IdError)?;
             digits.parse().map_err(|_| IdError)
         };
-        let id = Self { turn: TurnId(number('t')?), step: number('s')?, slot: number('c')?, attempt: number('r')? };
+        let id = Self {
+            turn: TurnId(number('t')?),
+            step: number('s')?,
+            slot: number('c')?,
+            attempt: number('r')?,
+        };
         if parts.next().is_some() || id.to_string() != text { Err(IdError) } else { Ok(id) }
     }
 }

@@ -16,8 +16,8 @@ mod units;
 
 pub use canonical::canonical_json;
 pub use cell::{
-    CELL_PROTOCOL, CellLaunch, CellRequest, CellResponse, Captured, JobEnd, JobLimits, JobReceipt, JobSpec, LimitHit,
-    MAX_FRAME, Mount, MountKind, Observation, RunAs,
+    CELL_PROTOCOL, Captured, CellLaunch, CellRequest, CellResponse, JobEnd, JobLimits, JobReceipt, JobSpec,
+    LimitHit, MAX_FRAME, Mount, MountKind, Observation, RunAs,
 };
 pub use digest::{Digest, DigestError, Hasher};
 pub use gate::{GateKey, GateStatus, Strength, StrengthLevel};

@@ -55,7 +55,11 @@ impl FromStr for Money {
         }
         let whole: u64 = whole.parse().map_err(|_| bad())?;
         let part: u64 = format!("{part:0<6}").parse().map_err(|_| bad())?;
-        whole.checked_mul(1_000_000).and_then(|w| w.checked_add(part)).map(Self::from_micro_usd).ok_or_else(bad)
+        whole
+            .checked_mul(1_000_000)
+            .and_then(|w| w.checked_add(part))
+            .map(Self::from_micro_usd)
+            .ok_or_else(bad)
     }
 }
 
@@ -122,7 +126,8 @@ impl FromStr for Millis {
     type Err = UnitError;
     /// Reads `250ms`, `30s`, `10m`, `2h`, or a bare number of seconds. Zero is refused.
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let bad = || UnitError(format!("not a duration: `{text}` (write for example 90s, 10m or 2h; not zero)"));
+        let bad =
+            || UnitError(format!("not a duration: `{text}` (write for example 90s, 10m or 2h; not zero)"));
         let (digits, factor) = if let Some(d) = text.strip_suffix("ms") {
             (d, 1)
         } else if let Some(d) = text.strip_suffix('s') {
