@@ -66,6 +66,13 @@ pub(crate) fn path() -> Result<PathBuf, Refusal> {
         .or_else(|| env("XDG_DATA_HOME").filter(|p| p.is_absolute()).map(|p| p.join("countersign")))
         .or_else(|| user_home().map(|home| home.join(".local/share/countersign")));
     match path {
+        Some(path) if path.to_str().is_none() => Err(Refusal::new(
+            Reason::Config,
+            format!(
+                "the home {} is not UTF-8, and cells cannot be told of it: choose another",
+                path.display()
+            ),
+        )),
         Some(path) => std::path::absolute(&path)
             .map_err(|error| Refusal::new(Reason::Config, format!("the home {}: {error}", path.display()))),
         None => Err(Refusal::new(

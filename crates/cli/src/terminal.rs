@@ -1,17 +1,26 @@
-//! The two streams. A reader that went away is no reason to end differently: writing then does nothing.
+//! The two streams. A reader that went away is no reason to end differently: writing then does nothing. A disk that is
+//! full is none either, and is said.
 
 use std::io::{IsTerminal as _, Write as _};
 
 /// Writes one line of data to standard output.
 pub(crate) fn out_line(line: &str) {
     let mut out = std::io::stdout().lock();
-    let _gone = out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
+    written(out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()));
 }
 
 /// Writes bytes to standard output as they are.
 pub(crate) fn out_bytes(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
-    let _gone = out.write_all(bytes).and_then(|()| out.flush());
+    written(out.write_all(bytes).and_then(|()| out.flush()));
+}
+
+fn written(result: std::io::Result<()>) {
+    if let Err(error) = result
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        err_line(&format!("error: standard output cannot be written: {error}"));
+    }
 }
 
 /// Writes one line for people to standard error.

@@ -231,6 +231,9 @@ impl View {
                     };
                     self.answer = said.or(self.answer.take());
                 }
+                Event::EffectCompleted { result: EffectResult::Import { .. }, .. } => {
+                    self.degraded.extend(texts.text(*seq, "detail").await?);
+                }
                 Event::EffectCompleted { result: EffectResult::Patch { .. }, .. } => {
                     self.degraded.extend(texts.text(*seq, "degraded").await?);
                 }

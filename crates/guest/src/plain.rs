@@ -36,13 +36,8 @@ pub(crate) fn import(
                 import.skip(path, "a repository inside the directory");
                 false
             }
-            Found::Dir => {
-                let scratch = is_fixed_scratch(path, true);
-                if scratch {
-                    import.skip(path, "build output or cache");
-                }
-                !scratch
-            }
+            // Build outputs and caches, as everywhere: no part of a tree, and nothing to tell.
+            Found::Dir => !is_fixed_scratch(path, true),
             Found::EmptyDir => false,
             // The source may be made of several file systems; a bind mount inside it is left out and said.
             Found::Mount => {
