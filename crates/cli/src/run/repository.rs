@@ -55,7 +55,9 @@ pub(crate) fn find(repo: Option<&Path>, base: Option<&str>, include_dirty: bool)
     }
     std::fs::read_dir(&dir).map_err(|error| refuse(format!("it cannot be read: {error}")))?;
     if dir.to_str().is_none() {
-        return Err(refuse("its path is not UTF-8, and cells cannot be told of it: move or rename it".to_owned()));
+        return Err(refuse(
+            "its path is not UTF-8, and cells cannot be told of it: move or rename it".to_owned(),
+        ));
     }
     let Some(found) = discover(&dir).map_err(refuse)? else {
         return plain(dir, base, include_dirty);
