@@ -108,3 +108,43 @@ fn a_setup_that_leaves_a_link_or_fails_is_refused_in_words() {
         assert_eq!(layers.collect::<Vec<_>>(), Vec::<std::path::PathBuf>::new(), "{setup}");
     }
 }
+
+#[test]
+fn layers_that_were_removed_or_changed_are_made_again() {
+    let Some(place) = place("layers_that_were_removed_or_changed_are_made_again") else { return };
+    let repo = repository(&place, PROJECT).display().to_string();
+    let model = script(&place, "m.json", &json!([edit("answer", "41", "42"), finish("42")]));
+    let setup = "sh -c 'mkdir .venv; echo 42 > .venv/sum; echo y > ~/.made'";
+    let probe = "grep -qx 42 .venv/sum";
+    let run = |extra: &[&str]| {
+        let args = ["run", "make it 42", "--trust", "trusted-local", "--repo", &repo, "--model", &model];
+        let more = ["--setup", setup, "--probe", probe, "--check", CHECK, "--format", "json"];
+        place.run(&[&args[..], &more, extra].concat())
+    };
+    let cached = |ended: &common::Ended| ended.stderr.contains("setup: exit 0, known from an earlier run");
+    let layer = || std::fs::read_dir(place.path("home/layers")).unwrap().flatten().map(|entry| entry.path());
+    let first = run(&[]);
+    first.ended("verified", "checks_passed");
+    assert!(!cached(&first), "{first:#?}");
+    let again = run(&[]);
+    again.ended("verified", "checks_passed");
+    assert!(cached(&again), "{again:#?}");
+    let breakers: [&dyn Fn(&std::path::Path); 3] = [
+        &|layer| std::fs::remove_dir_all(layer).unwrap(),
+        &|layer| std::fs::remove_file(layer.join("home/.made")).unwrap(),
+        &|layer| std::fs::write(layer.join("workspace/.venv/sum"), "43\n").unwrap(),
+    ];
+    for breaks in breakers {
+        for layer in layer() {
+            breaks(&layer);
+        }
+        let mended = run(&[]);
+        mended.ended("verified", "checks_passed");
+        assert!(!cached(&mended), "{mended:#?}");
+        for layer in layer().filter(|layer| !layer.join("home/.made").exists()) {
+            std::fs::remove_dir_all(layer).unwrap();
+        }
+    }
+    let host = run(&["--sandbox", "host"]).ended("setup_error", "usage");
+    assert!(host["error"]["message"].as_str().unwrap().contains("--sandbox native"), "{host}");
+}

@@ -127,11 +127,14 @@ impl Workshop<'_> {
         };
         let base = base_tree(turn)?;
         let key = self.cache_key("setup", base, None)?;
-        if let Some(cached) = self.cached::<CachedSetup>(&key).await
-            && self.mount_setup(&cached).await
+        if let Some(found) = self.cached::<CachedSetup>(&key).await
+            && self.mount_setup(&found)
         {
-            let job = JobSummary::Exited { code: 0 };
-            return Ok((EffectResult::Setup { environment: cached.environment, job }, Vec::new()));
+            if self.setup_is_whole(&found).await {
+                let (environment, job) = (found.environment, JobSummary::Exited { code: 0 });
+                return Ok((EffectResult::Setup { environment, job, cached: true }, Vec::new()));
+            }
+            self.layers = cells::layer_mounts(&self.contract);
         }
         let dir = format!("l{}", cells::hex(&self.ports.ids.bytes()[..8]));
         let state_dir = self.ports.home.layers.join(&dir);
@@ -145,14 +148,14 @@ impl Workshop<'_> {
         let cached = CachedSetup { dir, ..cached };
         let named = vec![("stdout", cells::kept(&receipt.stdout)), ("stderr", cells::kept(&receipt.stderr))];
         if kept {
-            if !self.mount_setup(&cached).await {
+            if !self.mount_setup(&cached) {
                 return Err(Fail::because(Reason::Environment, "what the setup made cannot be found again"));
             }
             self.remember(&key, &cached).await;
         }
         let job = summary_of(&receipt.end);
         Ok((
-            EffectResult::Setup { environment: cached.environment, job },
+            EffectResult::Setup { environment: cached.environment, job, cached: false },
             self.with_setup_detail(named, &receipt),
         ))
     }
@@ -196,8 +199,19 @@ impl Workshop<'_> {
         Ok((CachedSetup { environment: digest, dir: String::new(), paths }, receipt))
     }
 
-    /// Mounts what a setup made at the same paths. False when it is not there any more.
-    async fn mount_setup(&mut self, cached: &CachedSetup) -> bool {
+    /// Whether what a setup made is still there, byte for byte: an earlier run's layers may have been removed or cut.
+    async fn setup_is_whole(&self, found: &CachedSetup) -> bool {
+        let ports = self.ports;
+        let cell = cells::open(ports, cells::judging(ports), &self.contract, self.layers.clone(), None).await;
+        let Ok(cell) = cell else { return false };
+        let request = Request::HashPaths { paths: found.paths.clone() };
+        let reply = cells::ask(cell.as_ref(), &request, Vec::new()).await;
+        let ended = cell.end(true).await;
+        ended.is_ok() && matches!(reply, Ok(Reply::Hashed { digest, .. }) if digest == found.environment)
+    }
+
+    /// Mounts what a setup made at the same paths. False when they are none that a setup can make.
+    fn mount_setup(&mut self, cached: &CachedSetup) -> bool {
         let root = self.ports.home.layers.join(&cached.dir);
         let mut mounts = Vec::new();
         for path in &cached.paths {
@@ -222,7 +236,9 @@ impl Workshop<'_> {
         let cached = self.cached::<CachedSetup>(&key).await;
         match cached {
             Some(cached)
-                if turn.environment == Some(cached.environment) && self.mount_setup(&cached).await =>
+                if turn.environment == Some(cached.environment)
+                    && self.mount_setup(&cached)
+                    && self.setup_is_whole(&cached).await =>
             {
                 Ok(())
             }

@@ -148,7 +148,7 @@ fn complete(turn: &mut Turn, effect: EffectId, outstanding: Outstanding, result:
             turn.base = Some(Base { tree: *tree, commit: commit.clone(), entries: *entries, dirty: *dirty });
             turn.head = Some(*tree);
         }
-        EffectResult::Setup { environment, job } => {
+        EffectResult::Setup { environment, job, .. } => {
             turn.environment = Some(*environment);
             turn.setup = Some(*job);
         }

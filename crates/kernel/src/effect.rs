@@ -273,6 +273,9 @@ pub enum EffectResult {
     Setup {
         environment: Digest,
         job: JobSummary,
+        /// An earlier run on the same base made it.
+        #[serde(default)]
+        cached: bool,
     },
     Probe {
         job: JobSummary,

@@ -86,7 +86,7 @@ fn result(dice: &mut Dice<'_>, kind: EffectKind, expect: impl Fn(CheckIndex) -> 
     };
     match kind {
         EffectKind::Import => EffectResult::Import { tree: tree(0), commit: None, entries: 1, dirty: 0 },
-        EffectKind::Setup => EffectResult::Setup { environment: tree(200), job },
+        EffectKind::Setup => EffectResult::Setup { environment: tree(200), job, cached: false },
         EffectKind::Probe => EffectResult::Probe { job },
         EffectKind::BaseRun { check } => {
             let verdict = match (dice.roll(8), expect(check)) {

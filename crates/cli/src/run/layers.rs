@@ -63,8 +63,15 @@ pub(super) fn find(config: &UserConfig, our_home: &Path, working: Tier) -> Resul
             "the host sandbox mounts nothing: toolchains and caches are used where they are".to_owned(),
         );
     } else if !found.layers.is_empty() {
-        let names: Vec<_> = found.layers.iter().map(|layer| layer.source.as_str()).collect();
-        found.notes.push(format!("read-only in every cell: {}", names.join(", ")));
+        found.notes.extend(found.layers.iter().map(|layer| {
+            let what = match layer.kind {
+                LayerKind::Toolchain => "toolchain",
+                LayerKind::Cache => "cache",
+            };
+            let at =
+                if layer.source == layer.target { String::new() } else { format!(" at {}", layer.target) };
+            format!("{what} {}{at}, read-only", layer.source)
+        }));
     }
     Ok(found)
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use countersign_config::{CODING, Preset, QUESTION};
 use countersign_engine::Clock as _;
 use countersign_engine::Ids as _;
-use countersign_types::{GateKey, Reason, SessionId, StrengthLevel};
+use countersign_types::{GateKey, Reason, SessionId, StrengthLevel, Tier};
 
 use crate::args::{AskArgs, CommonArgs, Expect, Format, RunArgs, TaskArgs};
 use crate::home::Home;
@@ -201,6 +201,13 @@ fn prepare(
     known.home = Some(home.clone());
     let checked = !checks.checks.is_empty();
     let tiers = runtime.block_on(crate::tiers::choose(&resolved, checked, &home))?;
+    if checks.setup.is_some() && tiers.working.tier() == Tier::Host {
+        // Rooms would have what it makes and the agent would not.
+        return Err(Refusal::usage(
+            "--setup needs a sandbox that can mount what it makes, and the host sandbox mounts nothing: leave \
+             --setup out, or use --sandbox native (`countersign doctor` says what it needs)",
+        ));
+    }
     let place = repository::find(
         wish.common.repo.as_deref(),
         wish.common.base.as_deref(),

@@ -149,6 +149,10 @@ fn begins(session: &Session, kind: EffectKind) -> Option<String> {
             let argv = session.contract.environment.setup.as_deref().unwrap_or_default();
             Some(format!("setup: {} …", text::command(argv)))
         }
+        EffectKind::Probe => {
+            let argv = session.contract.environment.probe.as_deref().unwrap_or_default();
+            Some(format!("probe: {} …", text::command(argv)))
+        }
         EffectKind::BaseRun { check } => Some(format!("base: {} …", command(check))),
         EffectKind::Room { check } => Some(format!("room: {} …", command(check))),
         _ => None,
@@ -180,7 +184,10 @@ fn completed(result: &EffectResult, took: Option<Millis>) -> Option<Line> {
             let dirty = if *dirty > 0 { format!(", {dirty} not committed") } else { String::new() };
             Some(plain(Tone::Plain, &format!("base: {entries} files from {from}{dirty}{took}")))
         }
-        EffectResult::Setup { job, .. } => Some(plain(tone(*job), &format!("setup: {}{took}", ended(*job)))),
+        EffectResult::Setup { job, cached, .. } => {
+            let cached = if *cached { ", known from an earlier run" } else { "" };
+            Some(plain(tone(*job), &format!("setup: {}{cached}{took}", ended(*job))))
+        }
         EffectResult::Probe { job } => Some(plain(tone(*job), &format!("probe: {}{took}", ended(*job)))),
         EffectResult::BaseRun { verdict, job, cached, .. } => {
             let (tone, words) = match verdict {
@@ -328,7 +335,10 @@ mod tests {
                 ),
             ),
             (120, begin(effect(0, 1), EffectKind::Setup)),
-            (1500, done(effect(0, 1), EffectResult::Setup { environment: tree, job: exit(0) })),
+            (
+                1500,
+                done(effect(0, 1), EffectResult::Setup { environment: tree, job: exit(0), cached: false }),
+            ),
             (1500, begin(effect(0, 2), EffectKind::BaseRun { check })),
             (
                 3700,
