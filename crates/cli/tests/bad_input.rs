@@ -293,6 +293,15 @@ fn repositories_of_every_kind_work_or_say_what_to_do() {
         assert_eq!(result["usage"]["model_calls"], 0);
         assert_eq!(snapshot(&dir), before, "{}", dir.display());
     }
+    // The same in a work tree: git opens such a file, wherever it lies.
+    for name in [".gitignore", "tests/.gitattributes"] {
+        let dir = clone("work-tree", &[]);
+        fifo(&dir.join(name));
+        let result = run(&place, &dir, &["--include-dirty"]);
+        is(&result, "setup_error", "repository");
+        assert!(result["error"]["message"].as_str().unwrap().contains(name), "{result:#}");
+        std::fs::remove_dir_all(dir).unwrap();
+    }
     for base in
         ["HEAD:answer", "HEAD^{tree}", "no-such-branch", "0123456789012345678901234567890123456789", "@{-9}"]
     {

@@ -114,6 +114,18 @@ fn submodules_partial_and_sha256_repositories_are_refused_with_a_way_out() {
 }
 
 #[test]
+fn a_pipe_where_git_would_read_is_refused_and_not_waited_for() {
+    for name in ["HEAD", "config", "packed-refs", "refs/heads/side", "objects/info/alternates", "commondir"] {
+        let repo = simple();
+        let path = repo.path().join(".git").join(name);
+        drop(fs::remove_file(&path));
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let text = refusal(repo.path(), "HEAD");
+        assert!(text.contains(&format!("`{name}` is a pipe")), "{text}");
+    }
+}
+
+#[test]
 fn missing_and_corrupt_objects_are_refused_with_the_path() {
     let repo = simple();
     let oid = git_text(repo.path(), &["rev-parse", "HEAD:a"]);

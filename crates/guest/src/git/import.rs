@@ -215,6 +215,7 @@ pub(crate) fn dirty(
 ) -> Outcome<Imported> {
     let segment = first_file(files)?;
     repository::inspect(git_dir)?;
+    repository::inspect_work_tree(work_tree)?;
     let mut cat = CatFile::start(git_dir)?;
     let commit = commit::read(&mut cat, git_dir, rev)?;
     let (paths, sparse) = list(git_dir, work_tree)?;

@@ -2,7 +2,11 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
 
 use crate::fault::{Outcome, shown, shown_bytes};
 use crate::protocol::Fault;
@@ -10,8 +14,13 @@ use crate::protocol::Fault;
 /// Bytes of a repository's small files that are looked at.
 const MAX_SMALL_FILE: u64 = 1 << 20;
 
+/// Entries of a directory that are looked at for pipes: above it, looking would cost more than git itself.
+const MAX_LOOKED_AT: usize = 200_000;
+
 fn small_file(path: &Path) -> Option<Vec<u8>> {
-    let file = fs::File::open(path).ok()?;
+    // Opening a pipe would wait for somebody who writes.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
     if !file.metadata().ok()?.is_file() {
         return None;
     }
@@ -46,12 +55,51 @@ pub(super) fn inspect(git_dir: &Path) -> Outcome<PathBuf> {
         }
     }
     partial(&common)?;
+    no_pipes(&common, |_| true)?;
     Ok(objects)
+}
+
+/// git waits for ever for a writer of a pipe that lies where it looks for a file.
+fn no_pipes(top: &Path, git_opens: impl Fn(&[u8]) -> bool) -> Outcome<()> {
+    let mut left = MAX_LOOKED_AT;
+    let mut waiting = vec![top.to_owned()];
+    while let Some(dir) = waiting.pop() {
+        // What cannot be read is git's to complain about.
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            left = left.saturating_sub(1);
+            if left == 0 {
+                return Ok(());
+            }
+            let Ok(kind) = entry.file_type() else { continue };
+            let path = entry.path();
+            if kind.is_dir() {
+                waiting.push(path);
+                continue;
+            }
+            if !git_opens(entry.file_name().as_bytes()) {
+                continue;
+            }
+            let is_pipe = kind.is_fifo()
+                || kind.is_symlink() && fs::metadata(&path).is_ok_and(|m| m.file_type().is_fifo());
+            if is_pipe {
+                let name = path.strip_prefix(top).unwrap_or(&path);
+                return Err(Fault::repository(format!(
+                    "`{}` is a pipe, and git would wait for ever to read it: remove it",
+                    shown_bytes(name.as_os_str().as_bytes())
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The same for the files of git's own that a work tree holds, such as `.gitignore`.
+pub(super) fn inspect_work_tree(work_tree: &Path) -> Outcome<()> {
+    no_pipes(work_tree, |name| name.starts_with(b".git"))
 }
 
 /// A place that a repository's file names, if it can be seen from here.
 fn linked(base: &Path, text: &[u8], what: &str, advice: &str) -> Outcome<PathBuf> {
-    use std::os::unix::ffi::OsStrExt as _;
     let text = text.strip_suffix(b"\n").unwrap_or(text);
     let path = normal(&base.join(Path::new(std::ffi::OsStr::from_bytes(text))));
     if path.is_dir() {
