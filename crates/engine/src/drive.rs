@@ -6,9 +6,10 @@ use futures::future::{Either, select};
 
 use crate::error::EngineError;
 use crate::journal::{CommitError, Journal, Payloads};
-use crate::perform::{Done, Workshop};
+use crate::perform::Done;
 use crate::ports::{Interrupt, Ports};
 use crate::stop::stop;
+use crate::workshop::Workshop;
 
 /// How driving ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,11 +8,13 @@
 //! module acts.
 #![forbid(unsafe_code)]
 
+mod agent;
 mod cells;
 mod drive;
 mod edited;
 mod error;
 mod journal;
+mod judge;
 mod observe;
 mod perform;
 mod ports;
@@ -21,6 +23,7 @@ mod setup;
 mod stop;
 mod transcript;
 mod view;
+mod workshop;
 
 pub use drive::{Ended, drive, resume};
 pub use error::EngineError;

@@ -17,9 +17,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::cells::{self, Fail};
-use crate::perform::{Named, Workshop, drift, summary_of};
+use crate::perform::{Named, drift, summary_of};
 use crate::ports::Sources;
 use crate::stop::Stop;
+use crate::workshop::Workshop;
 
 type Outcome = Result<(EffectResult, Named), Fail>;
 

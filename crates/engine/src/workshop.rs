@@ -1,0 +1,341 @@
+//! What a driver holds in memory, and how requests are made ready and results learnt. Nothing here acts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use countersign_cell::Cell;
+use countersign_gates::{CheckDecision, Fence};
+use countersign_guest::protocol::WriteGuard;
+use countersign_kernel::contract::Contract;
+use countersign_kernel::{EffectKind, EffectResult, Event, Intent, Reservation, Step, ToolName, Turn};
+use countersign_llm::{Conversation, Reply as ModelReply, ToolSchema};
+use countersign_tools::{Schema, ToolCallSpec};
+use countersign_tree::{Manifest, ScratchRules};
+use countersign_types::{CheckIndex, Digest, EffectId, JobReceipt, Mount, Reason, canonical_json};
+use futures::future::{BoxFuture, join_all};
+use serde_json::json;
+
+use crate::cells::{self, Fail};
+use crate::error::EngineError;
+use crate::journal::Journal;
+use crate::ports::Ports;
+use crate::prompt;
+use crate::transcript::{Transcript, call_index, rebuild};
+
+/// The output clamp of a call where the contract names none; what a reservation counts.
+const DEFAULT_OUTPUT_TOKENS: u64 = 8192;
+
+/// Bytes of request text per token at the least: a reservation must not be too small.
+const BYTES_PER_TOKEN: u64 = 3;
+
+/// Prepares the agent's private repository while the model thinks.
+pub(crate) type PrivateGit = BoxFuture<'static, Result<(), Fail>>;
+
+/// What a driver holds in memory: everything here can be made again from the journal and the object store.
+pub(crate) struct Workshop<'p> {
+    pub(crate) ports: &'p Ports,
+    pub(crate) contract: Contract,
+    pub(crate) task: String,
+    pub(crate) offered: Vec<Schema>,
+    pub(crate) names: Vec<ToolName>,
+    pub(crate) transcript: Option<Transcript>,
+    pub(crate) encoded: BTreeMap<EffectId, Arc<[u8]>>,
+    pub(crate) calls: BTreeMap<EffectId, ToolCallSpec>,
+    pub(crate) replies: BTreeMap<EffectId, ModelReply>,
+    pub(crate) results: BTreeMap<EffectId, (String, bool)>,
+    pub(crate) working: Option<Arc<dyn Cell>>,
+    /// A working cell that the base was imported into and that nothing has used yet.
+    pub(crate) spare: Option<Arc<dyn Cell>>,
+    /// Cells that are being ended while the next effect runs.
+    pub(crate) closing: Vec<BoxFuture<'static, ()>>,
+    pub(crate) private_git: Option<PrivateGit>,
+    pub(crate) trees: BTreeMap<Digest, Arc<Manifest>>,
+    pub(crate) layers: Vec<Mount>,
+    pub(crate) base: Option<BaseFacts>,
+    pub(crate) judged: Vec<(CheckIndex, CheckDecision, JobReceipt)>,
+    pub(crate) feedback: Option<String>,
+}
+
+/// What is derived once from the base tree.
+#[derive(Clone)]
+pub(crate) struct BaseFacts {
+    pub(crate) tree: Arc<Manifest>,
+    pub(crate) scratch: Arc<ScratchRules>,
+    pub(crate) guard: Arc<WriteGuard>,
+    pub(crate) sentence: Option<String>,
+}
+
+impl<'p> Workshop<'p> {
+    pub(crate) async fn new(
+        ports: &'p Ports,
+        journal: &Journal,
+        events: &[(u64, Event)],
+    ) -> Result<Workshop<'p>, EngineError> {
+        let contract = journal.session.contract.clone();
+        let offered = countersign_tools::offered(prompt::read_only(&contract), !contract.checks.is_empty());
+        let mut shop = Workshop {
+            ports,
+            names: offered.iter().map(|schema| schema.tool).collect(),
+            offered,
+            layers: cells::layer_mounts(&contract),
+            task: String::from_utf8_lossy(&journal.input).into_owned(),
+            contract,
+            transcript: None,
+            encoded: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            results: BTreeMap::new(),
+            working: None,
+            spare: None,
+            closing: Vec::new(),
+            private_git: None,
+            trees: BTreeMap::new(),
+            base: None,
+            judged: Vec::new(),
+            feedback: None,
+        };
+        let turn = journal.session.turn.as_ref();
+        if let Some(base) = turn.and_then(|turn| turn.base.as_ref())
+            && turn.is_some_and(|turn| turn.ending.is_none())
+        {
+            shop.learn_base(base.tree).map_err(not_restored)?;
+            if turn.is_some_and(|turn| turn.environment.is_some()) {
+                shop.restore_setup(journal.session.turn.as_ref()).await.map_err(not_restored)?;
+            }
+            let opening = shop.opening();
+            let transcript =
+                rebuild(ports.store.as_ref(), ports.provider.as_ref(), &journal.id, events, opening).await?;
+            shop.restore_calls(turn, &transcript);
+            shop.transcript = Some(transcript);
+        }
+        Ok(shop)
+    }
+
+    /// After a resume: the calls of the last reply that are still to be carried out.
+    pub(crate) fn restore_calls(&mut self, turn: Option<&Turn>, transcript: &Transcript) {
+        let Some(turn) = turn else { return };
+        for (index, _) in (0_u32..).zip(&turn.calls) {
+            if let Some(call) = transcript.call(index) {
+                let spec = countersign_tools::parse(&call.name, &call.arguments, &self.names);
+                for attempt in 0..=turn.tries.get(&(turn.step, index + 1)).copied().unwrap_or(0) {
+                    let effect = EffectId { turn: turn.id, step: turn.step, slot: index + 1, attempt };
+                    self.calls.insert(effect, spec.clone());
+                }
+            }
+        }
+    }
+
+    /// Ends every cell. Nothing that this process started is left.
+    pub(crate) async fn close(&mut self) {
+        self.private_git = None;
+        for cell in [self.working.take(), self.spare.take()].into_iter().flatten() {
+            self.see_off(cell);
+        }
+        join_all(std::mem::take(&mut self.closing)).await;
+    }
+
+    /// Ends a cell that nobody uses any more, beside whatever comes next. The journal does not depend on it; a cell
+    /// that cannot end cleanly is killed when its last handle is dropped.
+    pub(crate) fn see_off(&mut self, cell: Arc<dyn Cell>) {
+        self.closing.push(Box::pin(async move {
+            let _ = cell.end(true).await;
+        }));
+    }
+
+    /// A working cell without a tree in it.
+    pub(crate) async fn open_working(&self, from_git: bool) -> Result<Arc<dyn Cell>, Fail> {
+        let mut mounts = self.layers.clone();
+        if from_git {
+            mounts.extend(cells::source_mounts(self.ports).into_iter().take(1));
+        }
+        cells::open(self.ports, &self.ports.cells.working, &self.contract, mounts, None).await
+    }
+
+    pub(crate) fn opening(&self) -> String {
+        let empty = Manifest::default();
+        let base = self.base.as_ref().map_or(&empty, |facts| facts.tree.as_ref());
+        let sentence = self.base.as_ref().and_then(|facts| facts.sentence.as_deref());
+        prompt::opening(&self.contract, &self.task, base, sentence)
+    }
+
+    pub(crate) fn transcript(&mut self) -> &mut Transcript {
+        let opening = match &self.transcript {
+            Some(_) => String::new(),
+            None => self.opening(),
+        };
+        self.transcript.get_or_insert_with(|| {
+            let mut transcript = Transcript::default();
+            transcript.open_with(opening);
+            transcript
+        })
+    }
+
+    // ---- before the act ---------------------------------------------------------------------------------------
+
+    /// Makes requests ready: their bytes are what the intent is bound to.
+    pub(crate) fn prepare(&mut self, journal: &Journal, steps: &[Step]) -> Result<Vec<Intent>, EngineError> {
+        let Some(turn) = &journal.session.turn else {
+            return Err(EngineError::Bug("there is no turn to prepare for".to_owned()));
+        };
+        steps.iter().map(|step| self.prepare_one(turn, *step)).collect()
+    }
+
+    pub(crate) fn prepare_one(&mut self, turn: &Turn, step: Step) -> Result<Intent, EngineError> {
+        let Step { effect, kind } = step;
+        let (request, reserve) = match kind {
+            EffectKind::ModelCall => {
+                let conversation = self.conversation();
+                let bytes = self
+                    .ports
+                    .provider
+                    .encode(&conversation)
+                    .map_err(|e| EngineError::Bug(format!("the request cannot be written: {e}")))?;
+                let output = self.contract.model.max_output_tokens.map_or(DEFAULT_OUTPUT_TOKENS, u64::from);
+                let tokens = (bytes.len() as u64 / BYTES_PER_TOKEN).saturating_add(output);
+                let digest = Digest::of(&bytes);
+                self.encoded.insert(effect, bytes.into());
+                (digest, Reservation { tokens })
+            }
+            EffectKind::Tool { .. } => {
+                let spec = self.spec_of(turn, effect)?;
+                (spec.planned.arguments, Reservation::default())
+            }
+            _ => (self.request_digest(turn, kind)?, Reservation::default()),
+        };
+        Ok(Intent { effect, kind, request, reserve })
+    }
+
+    pub(crate) fn spec_of(&mut self, turn: &Turn, effect: EffectId) -> Result<ToolCallSpec, EngineError> {
+        if let Some(spec) = self.calls.get(&effect) {
+            return Ok(spec.clone());
+        }
+        let names = self.names.clone();
+        let call = self.transcript().call(call_index(effect)).cloned();
+        let Some(call) = call else {
+            return Err(EngineError::Bug(format!("the call of {effect} is not in the transcript")));
+        };
+        let spec = countersign_tools::parse(&call.name, &call.arguments, &names);
+        if turn.call_of(effect).is_some_and(|planned| planned.arguments != spec.planned.arguments) {
+            return Err(EngineError::Bug(format!("the call of {effect} is not the one that was planned")));
+        }
+        self.calls.insert(effect, spec.clone());
+        Ok(spec)
+    }
+
+    /// What an effect without bytes of its own is bound to: its kind, the terms, and the tree that it works on.
+    pub(crate) fn request_digest(&self, turn: &Turn, kind: EffectKind) -> Result<Digest, EngineError> {
+        let contract = self.contract.digest().map_err(|e| EngineError::Bug(e.to_string()))?;
+        let tree = turn.sealed.map(|sealed| sealed.tree).or(turn.head);
+        let request = json!({ "kind": kind, "contract": contract, "tree": tree });
+        let bytes = canonical_json(&request).map_err(|e| EngineError::Bug(e.to_string()))?;
+        Ok(Digest::of(&bytes))
+    }
+
+    pub(crate) fn conversation(&mut self) -> Conversation {
+        let tools = self
+            .offered
+            .iter()
+            .map(|schema| ToolSchema {
+                name: schema.tool.as_str().to_owned(),
+                description: schema.description.to_owned(),
+                parameters: schema.parameters.clone(),
+            })
+            .collect();
+        Conversation {
+            system: prompt::system(&self.contract),
+            tools,
+            messages: self.transcript().messages().to_vec(),
+            max_output_tokens: self.contract.model.max_output_tokens,
+            effort: None,
+        }
+    }
+
+    // ---- after the commit -------------------------------------------------------------------------------------
+
+    /// Takes a committed event into the transcript.
+    pub(crate) fn learn(&mut self, event: &Event, feedback: Option<&str>) {
+        match event {
+            Event::EffectCompleted { effect, result: EffectResult::ModelCall { .. } } => {
+                if let Some(reply) = self.replies.remove(effect) {
+                    self.transcript().reply(&reply);
+                }
+                self.encoded.clear();
+                self.calls.clear();
+            }
+            Event::EffectCompleted { effect, result: EffectResult::Tool { .. } } => {
+                if let Some((text, ok)) = self.results.remove(effect) {
+                    self.transcript().result(call_index(*effect), text, ok);
+                }
+            }
+            Event::EffectDenied { effect, capability, .. } => {
+                self.transcript().result(call_index(*effect), countersign_tools::denied(*capability), false);
+            }
+            Event::AttemptReturned { .. } => {
+                self.judged.clear();
+                if let Some(text) = feedback {
+                    self.transcript().feedback(text.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn tree(&mut self, digest: Digest) -> Result<Arc<Manifest>, Fail> {
+        if let Some(tree) = self.trees.get(&digest) {
+            return Ok(Arc::clone(tree));
+        }
+        let tree = Arc::new(self.ports.objects.manifest(&digest)?);
+        self.trees.insert(digest, Arc::clone(&tree));
+        Ok(tree)
+    }
+
+    pub(crate) fn keep(&mut self, digest: Digest, tree: Manifest) -> Arc<Manifest> {
+        let tree = Arc::new(tree);
+        self.trees.insert(digest, Arc::clone(&tree));
+        tree
+    }
+
+    /// Scratch rules, the edit tools' guard and the fence's sentence, from the base.
+    pub(crate) fn learn_base(&mut self, digest: Digest) -> Result<(), Fail> {
+        let tree = self.tree(digest)?;
+        let objects = Arc::clone(&self.ports.objects);
+        let read = |digest: &Digest| objects.read(digest).map_err(std::io::Error::other);
+        let rules = ScratchRules::for_base(Vec::new(), &tree, read)
+            .map_err(|e| Fail::because(Reason::Repository, e.to_string()))?;
+        let fenced = !self.contract.checks.is_empty() || !self.contract.protect.is_empty();
+        let (guard, sentence) = if fenced {
+            let fence = self.fence(&tree)?;
+            (fence.write_guard(&self.contract.scope), Some(fence.sentence(&self.contract.scope)))
+        } else {
+            (WriteGuard { scope: self.contract.scope.clone(), ..WriteGuard::default() }, None)
+        };
+        let sentence = sentence.filter(|_| !prompt::read_only(&self.contract));
+        self.base = Some(BaseFacts { tree, scratch: Arc::new(rules), guard: Arc::new(guard), sentence });
+        Ok(())
+    }
+
+    pub(crate) fn fence(&self, base: &Manifest) -> Result<Fence, Fail> {
+        Fence::new(&self.contract.protect, &self.contract.checks, base)
+            .map_err(|e| Fail::because(Reason::Config, e.to_string()))
+    }
+
+    pub(crate) fn facts(&self) -> Result<BaseFacts, Fail> {
+        self.base.clone().ok_or_else(|| Fail::because(Reason::CheckpointLost, "the base tree is not known"))
+    }
+
+    pub(crate) fn scratch(&self) -> Result<Arc<ScratchRules>, Fail> {
+        Ok(self.facts()?.scratch)
+    }
+
+    pub(crate) fn base_digest(&self) -> Result<Digest, Fail> {
+        Ok(self.facts()?.tree.digest())
+    }
+}
+
+/// What a turn needs to go on is not there.
+fn not_restored(fail: Fail) -> EngineError {
+    match fail {
+        Fail::Interrupted => EngineError::Bug("interrupted before anything began".to_owned()),
+        Fail::Failed { failure, message } => EngineError::NotRestored { reason: failure.reason, message },
+    }
+}
