@@ -90,8 +90,11 @@ impl Layers {
         if self.layers.iter().any(|layer| layer.target == text) {
             return;
         }
+        // A toolchain may be linked under its name (`rustup toolchain link`), and no mount goes through a link.
+        let Ok(real) = std::fs::canonicalize(dir) else { return };
+        let Some(source) = real.to_str() else { return };
         self.layers.push(LayerTerms {
-            source: text.to_owned(),
+            source: source.to_owned(),
             target: text.to_owned(),
             kind: LayerKind::Toolchain,
         });
@@ -184,6 +187,19 @@ fn cargo_caches() -> Vec<(PathBuf, PathBuf)> {
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn a_linked_toolchain_is_mounted_from_where_it_really_lies() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = std::fs::canonicalize(dir.path()).unwrap();
+        std::fs::create_dir_all(root.join("stable/bin")).unwrap();
+        std::os::unix::fs::symlink("stable", root.join("1.95.0")).unwrap();
+        let mut layers = Layers::default();
+        layers.toolchain(&root.join("1.95.0"));
+        assert_eq!(std::path::Path::new(&layers.layers[0].source), root.join("stable"));
+        assert_eq!(std::path::Path::new(&layers.layers[0].target), root.join("1.95.0"));
+        assert_eq!(layers.path, [root.join("1.95.0/bin").display().to_string()]);
+    }
 
     #[test]
     fn toolchains_are_those_that_their_managers_would_use() {
