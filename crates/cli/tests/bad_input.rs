@@ -1,7 +1,7 @@
 //! What people and programs put in by mistake or on purpose: projects with odd files, repositories that cannot be used,
 //! homes without space, streams that are closed. Every run ends typed and in bounded time, says what to do, and writes
 //! one JSON object when JSON was asked for.
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, outside of test functions")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of test functions")]
 
 mod common;
 #[path = "common/project.rs"]
@@ -91,7 +91,7 @@ fn a_plain_directory_with_odd_files_is_read_without_them_and_says_so() {
     std::fs::write(dir.join("secret"), "x").unwrap();
     std::fs::create_dir(dir.join("locked")).unwrap();
     for name in ["secret", "locked"] {
-        std::fs::set_permissions(dir.join(name), std::fs::Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(dir.join(name), std::fs::Permissions::from_mode(0o000)).unwrap();
     }
     if !is_root() {
         left_out.extend(["secret", "locked"]);

@@ -32,7 +32,7 @@ fn play(place: &Place, files: &[(&str, &str)], turns: &Value, extra: &[&str]) ->
     checked(place, &model, extra)
 }
 
-fn with_format<'a>(args: &'a [String]) -> Vec<&'a str> {
+fn with_format(args: &[String]) -> Vec<&str> {
     args.iter().map(String::as_str).chain(["--format", "json"]).collect()
 }
 
