@@ -178,6 +178,28 @@ fn listens(child: &mut Child) -> bool {
     !over
 }
 
+/// Control groups that launchers with these ids made.
+fn groups_of(launchers: &[u32]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![PathBuf::from("/sys/fs/cgroup")];
+    while let Some(dir) = open.pop() {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            let name = entry.file_name().to_string_lossy().into_owned();
+            // `countersign-NAMESPACE-LAUNCHER-NUMBER`
+            let launcher =
+                name.strip_prefix("countersign-").and_then(|rest| rest.split('-').nth(1)?.parse().ok());
+            if launcher.is_some_and(|pid| launchers.contains(&pid)) {
+                found.push(entry.path());
+            }
+            open.push(entry.path());
+        }
+    }
+    found
+}
+
 /// splitmix64: the moments are a function of the seed.
 fn dice(seed: u64, roll: usize) -> u64 {
     let mut z = seed.wrapping_add((roll as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -215,11 +237,15 @@ fn at_many_moments(test: &str, signal: &str, judge: impl Fn(&Story, &Play, Ended
                     if listens(&mut child) {
                         std::thread::sleep(after);
                     }
+                    let alive = play.living();
                     kill(signal, child.id());
                     let sent = Instant::now();
                     let ended = project::ended(child);
                     assert!(sent.elapsed() < ENDS_WITHIN, "{told}: it took {:?}: {ended:#?}", sent.elapsed());
                     let end = judge(&story, &play, ended, &told);
+                    until(&format!("{told}: the end of every control group"), || {
+                        groups_of(&alive).is_empty()
+                    });
                     *ends.lock().unwrap().entry(end).or_default() += 1;
                 }
             });
