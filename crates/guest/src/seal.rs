@@ -110,7 +110,7 @@ fn survey(root: &Root, scratch: &Scratch) -> io::Result<Survey> {
         let ruled = !mixed.is_empty() && mixed.contains(parent);
         match found {
             Found::Dir => {
-                if name.eq_ignore_ascii_case(b".git") {
+                if TreePath::is_dot_git(name) {
                     if scratch.judge(path, true, ruled) != Judgement::Scratch {
                         out.unsealable.push(format!("{}: a repository inside the tree", shown_bytes(path)));
                     }

@@ -82,12 +82,21 @@ fn what_cannot_be_an_entry_is_named_and_never_hangs() {
     write(&ws, "sub/.git/HEAD", "x");
     write(&ws, "other/.git", "gitdir: elsewhere");
     write(&ws, "third/.GIT", "x");
+    write(&ws, "x/.git /config", "x");
+    write(&ws, "x/git~1", "x");
     write(&ws, "Readme", "1");
     write(&ws, "README", "2");
     let (after, sealed) = host.seal(&base, true, ScratchRules::default());
     assert_eq!(paths(&after), ["README", "Readme", "a"]);
-    let starts =
-        ["fifo: a FIFO", "other/.git: ", "socket: a socket", "sub/.git: a repository", "third/.GIT: "];
+    let starts = [
+        "fifo: a FIFO",
+        "other/.git: ",
+        "socket: a socket",
+        "sub/.git: a repository",
+        "third/.GIT: ",
+        "x/.git : a repository",
+        "x/git~1: ",
+    ];
     assert_eq!(sealed.unsealable.len(), starts.len(), "{:?}", sealed.unsealable);
     for (line, start) in sealed.unsealable.iter().zip(starts) {
         assert!(line.starts_with(start), "{line}");

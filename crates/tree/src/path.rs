@@ -4,7 +4,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A path inside a tree: relative, components separated by `/`, any bytes but NUL. Never empty, absolute, `.` or `..`,
-/// and no component is `.git` (in any case that a file system could fold).
+/// and no component is `.git` in a spelling that a file system could fold to it (see [`TreePath::is_dot_git`]).
 ///
 /// As text, bytes that are not printable (or not UTF-8) are written `\xNN` and a backslash is `\\`, so that every
 /// path has exactly one spelling and a control character never reaches a screen.
@@ -48,11 +48,19 @@ impl TreePath {
             if part.is_empty() || part == b"." || part == b".." {
                 return Err(PathError::Dots);
             }
-            if part.eq_ignore_ascii_case(b".git") {
+            if Self::is_dot_git(part) {
                 return Err(PathError::DotGit);
             }
         }
         Ok(Self(bytes))
+    }
+
+    /// Whether a file system could hold this component as `.git`, by the rules with which git itself refuses names
+    /// everywhere (`core.protectNTFS` and `core.protectHFS`): any case; NTFS's short name `git~1`; dots and spaces behind
+    /// it; a stream (`.git::$INDEX_ALLOCATION`); code points that HFS+ ignores.
+    #[must_use]
+    pub fn is_dot_git(component: &[u8]) -> bool {
+        ntfs_folds_to_dot_git(component) || hfs_folds_to_dot_git(component)
     }
 
     #[must_use]
@@ -97,6 +105,27 @@ impl TreePath {
         }
         Self::new(bytes)
     }
+}
+
+/// As git's `is_ntfs_dotgit`.
+fn ntfs_folds_to_dot_git(component: &[u8]) -> bool {
+    [&b".git"[..], b"git~1"].iter().any(|name| {
+        let Some((start, rest)) = component.split_at_checked(name.len()) else { return false };
+        let end = rest.iter().find(|b| !matches!(b, b'.' | b' '));
+        start.eq_ignore_ascii_case(name) && matches!(end, None | Some(b':' | b'\\'))
+    })
+}
+
+/// As git's `is_hfs_dotgit`: what is not UTF-8 ends the name.
+fn hfs_folds_to_dot_git(component: &[u8]) -> bool {
+    let text = component.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    let mut seen = text.chars().filter(|c| !hfs_ignores(*c)).map(|c| c.to_ascii_lowercase());
+    seen.by_ref().take(4).eq(".git".chars()) && seen.next().is_none()
+}
+
+/// As git's `next_hfs_char`.
+fn hfs_ignores(c: char) -> bool {
+    matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Characters that would move a cursor, hide text or change reading direction are escaped although they are UTF-8.
@@ -172,6 +201,45 @@ mod tests {
     fn paths_that_could_leave_the_tree_are_refused() {
         for bad in ["", "/a", "a//b", "./a", "a/..", "a/.git/config", ".GIT", "a\0b", "a/"] {
             assert!(TreePath::new(bad.as_bytes()).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn every_spelling_of_dot_git_that_git_refuses_is_refused() {
+        for bad in [
+            ".git",
+            ".GIT",
+            ".gIt.",
+            ".git ",
+            ".git. . ",
+            "git~1",
+            "GIT~1",
+            "git~1.",
+            ".git::$INDEX_ALLOCATION",
+            ".git:x",
+            "git~1:x",
+            ".git\\hooks",
+            ".g\u{200c}it",
+            "\u{feff}.GI\u{206f}T\u{202e}",
+        ] {
+            assert_eq!(TreePath::new(bad.as_bytes()), Err(PathError::DotGit), "{bad:?}");
+            assert_eq!(TreePath::new(format!("a/{bad}/config")), Err(PathError::DotGit), "{bad:?}");
+        }
+        assert_eq!(TreePath::new(&b".git\xff"[..]), Err(PathError::DotGit));
+        for good in [
+            ".gitignore",
+            ".gita",
+            "git",
+            "git~2",
+            "git~10",
+            ".git.x",
+            ".git x",
+            "a.git",
+            ".gi",
+            ".g\u{200b}it",
+            ". git",
+        ] {
+            assert!(TreePath::new(good.as_bytes()).is_ok(), "{good:?}");
         }
     }
 }

@@ -302,7 +302,8 @@ const PACKAGE_TABLES: &[&str] =
     &["jest", "mocha", "ava", "vitest", "c8", "nyc", "tap", "xo", "karma", "jasmine"];
 
 /// Scripts that stand for a check, with their `pre` and `post` hooks.
-const CHECK_SCRIPTS: &[&str] = &["test", "check", "ci", "verify", "validate"];
+const CHECK_SCRIPTS: &[&str] =
+    &["test", "check", "ci", "verify", "validate", "spec", "e2e", "integration", "unit", "coverage"];
 
 fn package_json(root: &Json) -> Keys {
     let mut keys = Keys::default();
