@@ -71,6 +71,7 @@ fn layers_of_a_setup_are_in_every_cell_and_hide_no_cache() {
     assert_eq!(snapshot(&repo), before);
     let shown = place.run(&["show", result["session"].as_str().unwrap()]).stdout;
     assert!(shown.contains("Read-only file system"), "{shown}");
+    assert!(shown.contains("\nFAILED: not 42\n"), "what the check wrote on the base: {shown}");
 }
 
 #[test]

@@ -114,7 +114,7 @@ pub(crate) async fn rebuild(
 pub struct TranscriptEntry {
     pub seq: u64,
     pub at: Millis,
-    /// `task`, `model`, `call`, `result`, `feedback`, `check`, `message`.
+    /// `task`, `model`, `call`, `result`, `feedback`, `check`, `stdout`, `stderr`, `message`.
     pub role: &'static str,
     pub effect: Option<EffectId>,
     pub text: String,
@@ -133,6 +133,9 @@ pub async fn transcript(store: &dyn Store, id: &SessionId) -> Result<Vec<Transcr
             ("result", "result"),
             ("feedback", "feedback"),
             ("detail", "check"),
+            // What a setup, a probe or a check wrote: why it was red is what people look for first.
+            ("stdout", "stdout"),
+            ("stderr", "stderr"),
             ("message", "message"),
         ] {
             if !line.payloads.contains_key(payload) {
