@@ -248,6 +248,7 @@ impl Workshop<'_> {
                 let env = job_env(&self.contract.environment, &paths);
                 let job = cells::job(self.ports, argv, paths.workspace, env, wall)?;
                 let receipt = cells::run_job(cell.as_ref(), job, stop).await?;
+                let receipt = cells::redacted(&self.ports.redactor, receipt);
                 let ok = matches!(receipt.end, JobEnd::Exited { code: 0 });
                 (countersign_tools::job_result(&receipt), ok, false, Some(summary_of(&receipt.end)), true)
             }

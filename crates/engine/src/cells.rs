@@ -9,6 +9,7 @@ use countersign_gates::CellPaths;
 use countersign_guest::protocol::{Fault, FaultKind, MAX_FDS, Reply, Request, Sealed};
 use countersign_kernel::EffectFailure;
 use countersign_kernel::contract::{Contract, Network};
+use countersign_redact::Redactor;
 use countersign_tree::{Durability, Entry, Manifest, NewSegment, ObjectStore, ScratchRules, StoreError};
 use countersign_types::{
     CellId, Digest, JobId, JobLimits, JobReceipt, JobSpec, Millis, Mount, MountKind, Reason, RunAs, Tier,
@@ -237,6 +238,11 @@ pub(crate) async fn seal(
     Ok((sealed, manifest))
 }
 
+/// Bytes that a job may hold in memory and processes that it may have, where the host gives us a cgroup: enough for any
+/// build that people run, too little to take the machine down.
+const MEMORY: u64 = 8 << 30;
+const PROCESSES: u32 = 4096;
+
 /// A job's limits from its wall time.
 pub(crate) const fn limits(wall: Millis) -> JobLimits {
     JobLimits {
@@ -244,8 +250,8 @@ pub(crate) const fn limits(wall: Millis) -> JobLimits {
         output_head: OUTPUT_HEAD,
         output_tail: OUTPUT_TAIL,
         output_total: None,
-        memory: None,
-        processes: None,
+        memory: Some(MEMORY),
+        processes: Some(PROCESSES),
     }
 }
 
@@ -280,6 +286,23 @@ pub(crate) fn job(
     Ok(JobSpec { job, argv, cwd, env, run_as: RunAs::User, limits: limits(wall) })
 }
 
+/// Output is redacted once, before anybody reads it. Where the middle of a stream was left out, a value could have been
+/// cut in two: what may be a piece of one goes too.
+pub(crate) fn redacted(redactor: &Redactor, mut receipt: JobReceipt) -> JobReceipt {
+    for stream in [&mut receipt.stdout, &mut receipt.stderr] {
+        stream.head = redactor.redact(&stream.head).into_owned();
+        stream.tail = redactor.redact(&stream.tail).into_owned();
+        if stream.omitted > 0 {
+            let head = stream.head.len().min(redactor.reach());
+            stream.head.truncate(stream.head.len() - head);
+            let tail = stream.tail.len().min(redactor.reach());
+            stream.tail.drain(..tail);
+            stream.omitted = stream.omitted.saturating_add((head + tail) as u64);
+        }
+    }
+    receipt
+}
+
 /// What is kept of a stream, with the gap said.
 pub(crate) fn kept(captured: &countersign_types::Captured) -> Vec<u8> {
     let mut out = captured.head.clone();
@@ -288,4 +311,42 @@ pub(crate) fn kept(captured: &countersign_types::Captured) -> Vec<u8> {
     }
     out.extend_from_slice(&captured.tail);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_types::{Captured, JobEnd};
+
+    use super::*;
+
+    #[test]
+    fn no_piece_of_a_value_stays_at_a_cut() {
+        let key = b"sk-abcdefghijklmnopqrstuvwxyz0123456789";
+        let redactor = Redactor::new([key.to_vec()]);
+        for cut in 0..=key.len() {
+            let stream = |from: &[u8], to: &[u8]| Captured {
+                head: [b"first line ".repeat(40).as_slice(), from].concat(),
+                tail: [to, b" last line".repeat(40).as_slice()].concat(),
+                omitted: 1000,
+                total: 4000,
+            };
+            let receipt = JobReceipt {
+                job: JobId::new("j1").unwrap(),
+                end: JobEnd::Exited { code: 0 },
+                stdout: stream(&key[..cut], &key[cut..]),
+                stderr: Captured { head: key.to_vec(), total: key.len() as u64, ..Captured::default() },
+                wall: Millis(1),
+                killed: 0,
+            };
+            let receipt = redacted(&redactor, receipt);
+            let text = format!(
+                "{}{}",
+                String::from_utf8_lossy(&receipt.stdout.head),
+                String::from_utf8_lossy(&receipt.stdout.tail)
+            );
+            assert!(!text.contains("sk-") && !text.contains("789"), "{cut}: {text}");
+            assert!(text.starts_with("first line") && text.ends_with("last line"));
+            assert_eq!(receipt.stderr.head, b"[redacted]");
+        }
+    }
 }

@@ -128,7 +128,7 @@ async fn perform(
                 Either::Right((Either::Left((interrupt, _)), _)) => {
                     // Durable before anything is stopped: a process that dies now is still canceled.
                     external(ports, journal, interrupt).await?;
-                    stopper.stop();
+                    stopper.halt();
                 }
                 Either::Right((Either::Right(((), _)), _)) => {
                     stopper.stop();

@@ -155,7 +155,17 @@ impl Workshop<'_> {
 
     pub(crate) async fn room(&mut self, turn: &Turn, check: CheckIndex, stop: &Stop) -> Outcome {
         let sealed = turn.sealed.ok_or_else(|| Fail::because(Reason::CheckpointLost, "nothing is sealed"))?;
-        let (decision, receipt, observed) = self.judge(turn, sealed.tree, check, stop).await?;
+        let (mut decision, receipt, observed) = self.judge(turn, sealed.tree, check, stop).await?;
+        if decision.status == GateStatus::Passed && !self.base_still_holds(turn, check, stop).await? {
+            decision = CheckDecision {
+                status: GateStatus::Unverifiable,
+                reason: Some(Reason::EvidenceStale),
+                detail: "the base shows something else now than in the earlier run that was remembered: the \
+                         environment has changed; run again"
+                    .to_owned(),
+                strength: None,
+            };
+        }
         let named = vec![
             ("detail", decision.detail.clone().into_bytes()),
             ("stdout", cells::kept(&receipt.stdout)),

@@ -45,7 +45,12 @@ impl Workshop<'_> {
                 Err(Fail::Interrupted)
             } else {
                 let closing = join_all(std::mem::take(&mut self.closing));
-                join(self.act(session, turn, *effect, outstanding.kind, stop), closing).await.0
+                let acting = stop.unless_halted(self.act(session, turn, *effect, outstanding.kind, stop));
+                let acted = join(acting, closing).await.0;
+                acted.unwrap_or_else(|| {
+                    self.give_up_cells();
+                    Err(Fail::Interrupted)
+                })
             };
             receipts.push(match outcome {
                 Ok((result, named)) => Done { effect: *effect, body: ReceiptBody::Done(result), named },

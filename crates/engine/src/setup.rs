@@ -182,7 +182,7 @@ impl Workshop<'_> {
         let env = countersign_gates::job_env(&self.contract.environment, &paths);
         let job = cells::job(self.ports, argv, paths.workspace, env, SETUP_WALL)?;
         let receipt = cells::run_job(cell, job, stop).await?;
-        let receipt = self.redacted(receipt);
+        let receipt = cells::redacted(&self.ports.redactor, receipt);
         let scratch = self.scratch()?.as_ref().clone();
         if receipt.end != (JobEnd::Exited { code: 0 }) {
             // What a failed setup left behind is of no use, and its own words are what people need to read.
@@ -351,6 +351,32 @@ impl Workshop<'_> {
         Ok((decision, receipt, observed))
     }
 
+    /// A base result that an earlier run left is good enough to begin with, because a wrong one only costs work. A pass
+    /// does not rest on it: toolchains, caches and the system can have changed since. Does the base still show the same?
+    pub(crate) async fn base_still_holds(
+        &mut self,
+        turn: &Turn,
+        check: CheckIndex,
+        stop: &Stop,
+    ) -> Result<bool, Fail> {
+        let terms = self.terms(check)?;
+        let run = usize::try_from(check.0).ok().and_then(|index| turn.base_runs.get(index));
+        let Some(run) = run.filter(|run| run.cached) else { return Ok(true) };
+        let base = base_tree(turn)?;
+        let (cell, _) = self.room_with(base).await?;
+        let job = CheckPlan::new(&terms, &self.contract.environment).job(&cells::paths(cell.as_ref()));
+        let ran = self.run_in_room(cell.as_ref(), job, stop).await;
+        cell.end(true).await?;
+        let probe = turn.probe.map(end_of);
+        let (verdict, _) = kernel_verdict(&countersign_gates::judge_base(&terms, &ran?, probe.as_ref()));
+        if verdict != run.verdict {
+            let key = self.cache_key("base", base, Some(&terms))?;
+            // Nothing that reads as a result: the next run asks the base itself.
+            let _ = self.ports.memo.remember(&key, b"");
+        }
+        Ok(verdict == run.verdict)
+    }
+
     /// The probe on the base, in a room of its own: nothing of the judged tree can make it fail.
     async fn probe_in_room(&mut self, stop: &Stop) -> Result<Option<JobEnd>, Fail> {
         let wall = self.contract.checks.first().map_or(SETUP_WALL, |check| check.timeout);
@@ -376,16 +402,7 @@ impl Workshop<'_> {
     async fn run_in_room(&self, cell: &dyn Cell, job: RoomJob, stop: &Stop) -> Result<JobReceipt, Fail> {
         let job = cells::job(self.ports, job.argv, job.cwd, job.env, job.wall)?;
         let receipt = cells::run_job(cell, job, stop).await?;
-        Ok(self.redacted(receipt))
-    }
-
-    /// Output is redacted once, before anybody reads it.
-    fn redacted(&self, mut receipt: JobReceipt) -> JobReceipt {
-        for stream in [&mut receipt.stdout, &mut receipt.stderr] {
-            stream.head = self.ports.redactor.redact(&stream.head).into_owned();
-            stream.tail = self.ports.redactor.redact(&stream.tail).into_owned();
-        }
-        receipt
+        Ok(cells::redacted(&self.ports.redactor, receipt))
     }
 
     /// What a check changed in the tree that it judged.

@@ -127,11 +127,16 @@ impl<'p> Workshop<'p> {
 
     /// Ends every cell. Nothing that this process started is left.
     pub(crate) async fn close(&mut self) {
+        self.give_up_cells();
+        join_all(std::mem::take(&mut self.closing)).await;
+    }
+
+    /// Ends the agent's cells whatever is going on in them. What they held is in the last checkpoint.
+    pub(crate) fn give_up_cells(&mut self) {
         self.private_git = None;
         for cell in [self.working.take(), self.spare.take()].into_iter().flatten() {
             self.see_off(cell);
         }
-        join_all(std::mem::take(&mut self.closing)).await;
     }
 
     /// Ends a cell that nobody uses any more, beside whatever comes next. The journal does not depend on it; a cell

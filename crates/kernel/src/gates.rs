@@ -127,7 +127,15 @@ fn ask(turn: &Turn, contract: &Contract, path: EndPath, key: GateKey) -> Option<
 /// All checks passed: the verdict is as strong as the weakest of them.
 fn check_passed(turn: &Turn, contract: &Contract) -> Gate {
     let by = turn.rooms.last().map(|run| run.by);
-    let weakest = turn.rooms.iter().map(|run| run.strength).min_by_key(|s| s.map(|s| s.level)).flatten();
+    let mut strengths = turn.rooms.iter().map(|run| run.strength);
+    let first = strengths.next().flatten();
+    let weakest = strengths.fold(first, |a, b| match (a, b) {
+        (Some(a), Some(b)) => {
+            Some(Strength { level: a.level.min(b.level), in_process: a.in_process || b.in_process })
+        }
+        // A check that cannot say how strong it is makes the whole as weak as that.
+        _ => None,
+    });
     let enough = match (contract.min_strength, weakest) {
         (None, _) => true,
         (Some(floor), Some(strength)) => strength.level >= floor,

@@ -41,6 +41,8 @@ pub struct Redactor {
     /// What tools break into lines: base64 and hex.
     wrapped: Option<Matcher>,
     values: usize,
+    /// Length of the longest value in bytes.
+    longest: usize,
 }
 
 impl Redactor {
@@ -51,24 +53,34 @@ impl Redactor {
         let mut exact = Vec::new();
         let mut wrapped = Vec::new();
         let mut count = 0;
+        let mut longest = 0;
         for value in values {
             let trimmed = value.trim_ascii();
             if trimmed.len() < MIN_VALUE {
                 continue;
             }
             count += 1;
+            longest = longest.max(value.len());
             for piece in pieces(&value).chain(pieces(trimmed)) {
                 exact.extend(encodings::exact(piece));
                 wrapped.extend(encodings::wrapped(piece));
             }
         }
-        Self { exact: Matcher::new(exact), wrapped: Matcher::new(wrapped), values: count }
+        Self { exact: Matcher::new(exact), wrapped: Matcher::new(wrapped), values: count, longest }
     }
 
     /// How many values are looked for.
     #[must_use]
     pub fn len(&self) -> usize {
         self.values
+    }
+
+    /// How many bytes on each side of a cut can belong to a value that the cut went through: nobody can see such a
+    /// value, so whoever cuts a text drops these bytes as well. 0 when nothing is looked for.
+    #[must_use]
+    pub const fn reach(&self) -> usize {
+        // JSON's `\\uXXXX`, six bytes for one, is the widest of the encodings.
+        self.longest.saturating_mul(6)
     }
 
     /// True when nothing is looked for.

@@ -86,7 +86,7 @@ reasons! {
     Stagnant = "stagnant" in Stuck,
     ToolFormat = "tool_format" in Stuck,
     Auth = "auth" in ProviderError,
-    RateLimit = "rate_limit" in ProviderError,
+    RateLimit = "rate_limited" in ProviderError,
     QuotaExhausted = "quota_exhausted" in ProviderError,
     Overloaded = "overloaded" in ProviderError,
     Transport = "transport" in ProviderError,
