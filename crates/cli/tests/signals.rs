@@ -1,6 +1,6 @@
 //! Signals at any moment of a run: it ends as typed, leaves no process and no cell behind, and what was parked goes on
-//! to the same tree. `COUNTERSIGN_TEST_SIZE=full` plays 50 moments for each signal instead of 12; a seed that is printed
-//! can be played again with `COUNTERSIGN_TEST_SEED`.
+//! to the same tree, at 50 moments for each signal (12 with `COUNTERSIGN_TEST_SIZE=quick`); a seed that is printed can be
+//! played again with `COUNTERSIGN_TEST_SEED`.
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, outside of test functions")]
 
 mod common;
@@ -212,7 +212,7 @@ fn dice(seed: u64, roll: usize) -> u64 {
 fn at_many_moments(test: &str, signal: &str, judge: impl Fn(&Story, &Play, Ended, &str) -> String + Sync) {
     let Some(story) = Story::begin(test) else { return };
     let moments =
-        if std::env::var("COUNTERSIGN_TEST_SIZE").is_ok_and(|size| size == "full") { 50 } else { 12 };
+        if std::env::var("COUNTERSIGN_TEST_SIZE").is_ok_and(|size| size == "quick") { 12 } else { 50 };
     let seed = std::env::var("COUNTERSIGN_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| {
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
