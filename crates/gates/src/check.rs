@@ -4,7 +4,7 @@ use countersign_kernel::contract::{CheckTerms, Expect};
 use countersign_types::{GateStatus, JobEnd, JobReceipt, Reason, Strength, StrengthLevel};
 use serde::{Deserialize, Serialize};
 
-use crate::runner::{Meaning, Runner};
+use crate::runner::{Meaning, Runner, base_name, is_python, python_module};
 
 /// What the run of a check on the base showed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,8 @@ pub enum BaseVerdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RedCause {
-    /// The environment's probe passed there, or the runner's documented exit code says that tests ran and failed.
+    /// The environment's probe passed there, or the runner's documented exit code says that tests ran and failed. An
+    /// interpreter in front of the runner (`python -m pytest`) may itself end with that code, so it says nothing.
     Test,
     /// A broken environment could look the same: the strength of a pass stays `exit_code`.
     Unknown,
@@ -79,7 +80,11 @@ pub fn judge_base(terms: &CheckTerms, receipt: &JobReceipt, probe: Option<&JobEn
                      say `--expect guard`"
                 .to_owned(),
         },
-        (Expect::Fix, Meaning::TestsFailed) => BaseVerdict::Red { cause: RedCause::Test },
+        (Expect::Fix, Meaning::TestsFailed) => {
+            // `python -m pytest` ends with 1 where there is no pytest, too.
+            let certain = probed || !runs_module(&terms.argv);
+            BaseVerdict::Red { cause: if certain { RedCause::Test } else { RedCause::Unknown } }
+        }
         (Expect::Fix, Meaning::NotCollected(what)) if !probed => environment(
             what,
             "install what the tests import with `--setup`; if they import what the fix will add, declare a `--probe` \
@@ -94,6 +99,12 @@ pub fn judge_base(terms: &CheckTerms, receipt: &JobReceipt, probe: Option<&JobEn
             "say `--expect fix` if turning it green is the task, or repair the environment",
         ),
     }
+}
+
+/// Whether an interpreter looks for the runner, and fails with 1 when it finds none.
+fn runs_module(argv: &[String]) -> bool {
+    argv.split_first()
+        .is_some_and(|(program, rest)| is_python(base_name(program)) && python_module(rest).is_some())
 }
 
 const INSTALL: &str = "install what the check needs with `--setup`, and show with `--probe` that it works";
@@ -206,7 +217,8 @@ pub fn too_weak(strength: Option<Strength>, least: Option<StrengthLevel>) -> Opt
     let has = has.map_or("none", StrengthLevel::as_str);
     let advice = match least {
         StrengthLevel::ExitCode | StrengthLevel::RedBefore => {
-            "; declare a `--probe`, or let the check call a test runner without a shell, to show why the base is red"
+            "; declare a `--probe`, or let the check call a test runner without a shell or interpreter in front, to show \
+             why the base is red"
         }
         _ => "",
     };

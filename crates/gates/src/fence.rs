@@ -6,12 +6,15 @@ use countersign_guest::protocol::{
     FenceFile, FenceFinding, FenceKind, FenceKindGuard, FenceVerdict, WriteGuard,
 };
 use countersign_kernel::contract::CheckTerms;
-use countersign_tree::{Change, EntryMode, Glob, GlobError, GlobSet, Manifest, TreePath};
+use countersign_tree::{Change, EntryMode, FIXED_DIRS, Glob, GlobError, GlobSet, Manifest, TreePath};
 use countersign_types::{GateStatus, Reason};
 use serde::{Deserialize, Serialize};
 
-use crate::rules::{Means, RULES, RUNNER_MODULES, Rule, SHADOWED_STDLIB, When};
-use crate::runner::{base_name, is_python, python_module};
+use crate::programs::{Links, Named, escaped, parent};
+use crate::rules::{Means, RULES, RUNNER_MODULES, Rule, When};
+use crate::runner::base_name;
+use crate::shell::plain_words;
+use crate::stdlib::STDLIB_MODULES;
 
 /// Findings that a decision carries at most; the rest is counted in its detail.
 const MAX_FINDINGS: usize = 200;
@@ -19,15 +22,24 @@ const MAX_FINDINGS: usize = 200;
 /// Bytes of a finding's detail at most, as the guest's findings have it.
 const MAX_DETAIL: usize = 200;
 
+/// Links of the base that are followed to find tests.
+const MAX_LINKED_TESTS: usize = 256;
+
+/// Why a file that a check's command names is refused.
+const NAMED: &str = "the check's command names it; if it is the file to be changed, the contract must name it: \
+                     `--scope PATH`";
+
 /// The rules of one contract over one base.
 #[derive(Debug)]
 pub struct Fence {
     contract: GlobSet,
     /// The rows of [`RULES`] whose condition on the contract holds.
     active: Vec<(&'static Rule, GlobSet)>,
-    /// Files of the base that a check's command runs.
-    programs: BTreeSet<TreePath>,
-    /// Names that Python would import for the check from the root: modules of `python -m`, and the standard modules.
+    /// What the checks' commands name.
+    named: Named,
+    /// Where links of the base that a rule knows as tests lead: directories (and files) whose content is tests too.
+    linked_tests: BTreeSet<Vec<u8>>,
+    /// Names that Python would import for the check: modules of `python -m`, and the standard modules.
     shadows: BTreeSet<String>,
     base: Manifest,
     /// Directories of the base that hold a crate's manifest.
@@ -62,11 +74,18 @@ impl Fence {
     /// A pattern that is not a glob of the contract's language.
     pub fn new(protect: &[String], checks: &[CheckTerms], base: &Manifest) -> Result<Self, GlobError> {
         let words = command_words(checks);
-        let active = RULES
+        let mut named = Named::by(checks.iter().map(|check| check.argv.as_slice()), base);
+        // The runner's keys of these are compared, and the rest of them is ordinary.
+        let manifests =
+            RULES.iter().filter(|r| matches!(r.means, Means::Mixed(k) if k != FenceKind::RustItems));
+        let manifests = GlobSet::new(manifests.flat_map(|rule| rule.globs))?;
+        named.files.retain(|path, _| !manifests.matches(path.as_bytes()));
+        let active: Vec<(&'static Rule, GlobSet)> = RULES
             .iter()
             .filter(|rule| match rule.when {
                 When::Always | When::Link => true,
                 When::CheckRuns(names) => names.iter().any(|name| words.contains(*name)),
+                When::CheckRunsScript => named.runs_script,
             })
             .map(|rule| Ok((rule, GlobSet::new(rule.globs)?)))
             .collect::<Result<_, GlobError>>()?;
@@ -74,24 +93,30 @@ impl Fence {
             let entries = base.entries().iter().filter(|e| names.contains(&e.path.file_name()));
             entries.map(|e| parent(e.path.as_bytes()).to_vec()).collect()
         };
-        let mut shadows: BTreeSet<String> = SHADOWED_STDLIB.iter().map(|name| (*name).to_owned()).collect();
-        for check in checks {
-            if let Some((program, rest)) = check.argv.split_first()
-                && is_python(base_name(program))
-                && let Some(module) = python_module(rest)
-            {
-                shadows.insert(module.split('.').next().unwrap_or(module).to_owned());
-            }
-        }
+        let mut shadows: BTreeSet<String> = STDLIB_MODULES.iter().map(|name| (*name).to_owned()).collect();
+        shadows.extend(named.modules.iter().cloned());
         Ok(Self {
             contract: GlobSet::new(protect)?,
+            linked_tests: linked_tests(&active, base),
             active,
-            programs: checks.iter().flat_map(|check| programs(&check.argv, base)).collect(),
+            named,
             shadows,
             crate_dirs: dirs_of(&[b"Cargo.toml"]),
             make_dirs: dirs_of(&[b"Makefile", b"makefile"]),
             base: base.clone(),
         })
+    }
+
+    /// Lets the agent change files that the checks' commands name, where the contract's scope names them too: by their
+    /// very path, or by the pattern that stands in the command. A wider pattern (`src/**`) names nothing.
+    #[must_use]
+    pub fn scoped(mut self, scope: &[String]) -> Self {
+        let in_scope = |text: &str| scope.iter().any(|glob| glob == text);
+        self.named.files.retain(|path, words| {
+            !(literal_glob(path).is_some_and(|glob| in_scope(&glob))
+                || words.iter().all(|word| in_scope(word)))
+        });
+        self
     }
 
     /// Judges every changed path. A rename is a deletion and a new file; a directory that became a link is the deletion
@@ -147,8 +172,15 @@ impl Fence {
                 &format!("the contract protects `{glob}`"),
             );
         }
-        if self.programs.contains(path) {
-            return find(FenceVerdict::Tampered, "check.program", "the check's command runs it");
+        if self.named.files.contains_key(path) {
+            return find(FenceVerdict::Tampered, "check.program", NAMED);
+        }
+        if change.before.is_some() && self.is_linked_test(path) {
+            return find(
+                FenceVerdict::Tampered,
+                "tests.linked",
+                "a link of the base makes it an existing test",
+            );
         }
         if let Some(why) = self.new_file_shadows(change) {
             return find(FenceVerdict::Planted, "runner.shadow", &why);
@@ -222,25 +254,67 @@ impl Fence {
         if (name == b"GNUmakefile" || name == b"makefile") && self.make_dirs.contains(dir) {
             return Some("make would read it in place of the existing Makefile".to_owned());
         }
-        let (dir, module, is_package) = importable(path)?;
+        let is_link = change.after.as_ref().is_some_and(|e| e.mode == EntryMode::Symlink);
+        if is_link && FIXED_DIRS.iter().any(|fixed| fixed.as_bytes() == name) {
+            return Some("a link with this name stands for a directory that no tree holds".to_owned());
+        }
+        if change.after.as_ref().is_some_and(|e| e.size > 0)
+            && let Some(why) = self.package_of_tests(path)
+        {
+            return Some(why);
+        }
+        let (dir, module, is_package) =
+            importable(path).or_else(|| linked_package(path).filter(|_| is_link))?;
         // pytest puts a test's directory first on the path unless that directory is a package itself.
         let in_tests = (dir.split(|b| *b == b'/').any(|part| part == b"tests") || dir == b"test")
             && TreePath::new([dir, b"/__init__.py"].concat())
                 .is_ok_and(|path| self.base.get(&path).is_none());
-        if !(dir.is_empty() || dir == b"src" || in_tests) || self.base_has_module(dir, module) {
+        let is_start = dir.is_empty() || self.named.import_dirs.contains(dir);
+        if !(is_start || dir == b"src" || in_tests) || self.base_has_module(dir, module) {
             return None;
         }
         let stands_for_runner = RUNNER_MODULES.contains(&module) || module.starts_with("pytest_");
         // Where pytest has put a directory of tests, most standard modules are loaded already.
-        let stands_for_other = self.shadows.contains(module) && (dir.is_empty() || (in_tests && !is_package));
+        let stands_for_other =
+            self.shadows.contains(module) && (is_start || (in_tests && (!is_package || is_link)));
         if stands_for_runner || stands_for_other {
             return Some(format!("Python would import it in place of the module `{module}`"));
         }
         // A decoy of the product's module beside the tests is what they would import (14, 22).
-        if in_tests && (self.base_has_module(b"", module) || self.base_has_module(b"src", module)) {
+        let is_aside = in_tests || (is_start && !dir.is_empty() && dir != b"src");
+        if is_aside && (self.base_has_module(b"", module) || self.base_has_module(b"src", module)) {
             return Some(format!("tests would import it in place of the product's `{module}`"));
         }
         None
+    }
+
+    /// A new `__init__.py` that is not empty, in a directory of existing Python tests: Python runs it before each of them.
+    fn package_of_tests(&self, path: &[u8]) -> Option<String> {
+        let (dir, _, true) = importable(path)? else { return None };
+        let package = parent(path);
+        let inside = [package, b"/"].concat();
+        let entries = self.base.entries();
+        let start = entries.partition_point(|entry| entry.path.as_bytes() < inside.as_slice());
+        let below = entries[start..].iter().map(|e| e.path.as_bytes()).take_while(|p| p.starts_with(&inside));
+        let in_tests = self.protects_existing(path);
+        let mut tests = below.filter(|p| {
+            p.ends_with(b".py") && self.protects_existing(p) && (in_tests || parent(p) == package)
+        });
+        tests.next().map(|_| {
+            let dir = String::from_utf8_lossy(if dir.is_empty() { package } else { last_part(package) });
+            format!("Python would run it before every existing test in `{}`", dir.escape_debug())
+        })
+    }
+
+    /// Whether a rule protects an existing file at this path.
+    fn protects_existing(&self, path: &[u8]) -> bool {
+        let rules = self.active.iter().filter(|(rule, _)| rule.means == Means::ProtectedExisting);
+        rules.into_iter().any(|(_, globs)| globs.matches(path))
+    }
+
+    fn is_linked_test(&self, path: &TreePath) -> bool {
+        let path = path.as_bytes();
+        self.linked_tests.iter().any(|at| path == at.as_slice() || is_below(path, at))
     }
 
     fn base_has_module(&self, dir: &[u8], module: &str) -> bool {
@@ -282,9 +356,13 @@ impl Fence {
         for module in modules.filter(|module| !self.base_has_module(b"", module)) {
             protect.extend([format!("{module}.py"), format!("{module}/__init__.py")]);
         }
-        let listed = self.base.entries().iter().map(|entry| &entry.path).filter(|path| may_be_test(path));
+        let scripts = self.named.runs_script;
+        let listed = self.base.entries().iter().map(|entry| &entry.path);
+        let listed = listed.filter(|path| scripts || may_be_test(path));
         let listed = listed.filter(|path| existing.iter().any(|globs| globs.matches(path.as_bytes())));
-        protect.extend(listed.chain(&self.programs).filter_map(literal_glob));
+        let linked =
+            self.base.entries().iter().map(|entry| &entry.path).filter(|path| self.is_linked_test(path));
+        protect.extend(listed.chain(linked).chain(self.named.files.keys()).filter_map(literal_glob));
         WriteGuard { scope: scope.to_vec(), protect, fence }
     }
 
@@ -301,9 +379,14 @@ impl Fence {
             let globs: Vec<String> = self.contract.globs().iter().map(|glob| format!("`{glob}`")).collect();
             text.push_str(&format!(" Nothing may change in {}.", globs.join(", ")));
         }
-        if !self.programs.is_empty() {
-            let names: Vec<String> = self.programs.iter().map(|path| format!("`{path}`")).collect();
-            text.push_str(&format!(" The check runs {}, which must stay as it is.", names.join(", ")));
+        if !self.named.files.is_empty() {
+            const SHOWN: usize = 20;
+            let mut names: Vec<String> =
+                self.named.files.keys().take(SHOWN).map(|path| format!("`{path}`")).collect();
+            if self.named.files.len() > SHOWN {
+                names.push("…".to_owned());
+            }
+            text.push_str(&format!(" The check names {}, which must stay as it is.", names.join(", ")));
         }
         if !scope.is_empty() {
             let globs: Vec<String> = scope.iter().map(|glob| format!("`{glob}`")).collect();
@@ -410,17 +493,20 @@ fn importable(path: &[u8]) -> Option<(&[u8], &str, bool)> {
     std::str::from_utf8(module).ok().map(|module| (dir, module, is_package))
 }
 
+/// A link that Python would import as a package. Where it leads is not asked.
+fn linked_package(path: &[u8]) -> Option<(&[u8], &str, bool)> {
+    let name = std::str::from_utf8(last_part(path)).ok()?;
+    let is_name = name.chars().all(|c| c == '_' || c.is_alphanumeric());
+    (is_name && !name.starts_with(|c: char| c.is_ascii_digit())).then(|| (parent(path), name, true))
+}
+
 /// False for a path that no `ProtectedExisting` row can match: each of their patterns holds one of these words, and
 /// looking for a word is far cheaper than matching patterns over every file of a large base.
 fn may_be_test(path: &TreePath) -> bool {
     path.as_bytes().windows(4).any(|window| TEST_WORDS.iter().any(|word| window == word.as_bytes()))
 }
 
-const TEST_WORDS: &[&str] = &["test", "snap", "spec", "fixt"];
-
-fn parent(path: &[u8]) -> &[u8] {
-    path.iter().rposition(|b| *b == b'/').map_or(&[], |at| &path[..at])
-}
+const TEST_WORDS: &[&str] = &["test", "snap", "spec", "fixt", "e2e/"];
 
 fn last_part(path: &[u8]) -> &[u8] {
     path.rsplit(|b| *b == b'/').next().unwrap_or(path)
@@ -434,59 +520,27 @@ fn is_below(below: &[u8], dir: &[u8]) -> bool {
 /// A glob that means exactly this path. None for a path that is not text: the fence alone holds it.
 fn literal_glob(path: &TreePath) -> Option<String> {
     let text = std::str::from_utf8(path.as_bytes()).ok()?;
-    let mut out = String::with_capacity(text.len() + 4);
-    for c in text.chars() {
-        if matches!(c, '*' | '?' | '[' | ']' | '\\') {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    Some(out)
+    Some(escaped(text))
 }
 
 /// Every word of the checks' commands by its base name; words inside a shell string count.
 fn command_words(checks: &[CheckTerms]) -> BTreeSet<String> {
-    let words = checks.iter().flat_map(|check| &check.argv).flat_map(|arg| shell_words(arg));
+    let words = checks.iter().flat_map(|check| &check.argv).flat_map(|arg| plain_words(arg));
     words.map(|word| base_name(word).to_owned()).collect()
 }
 
-/// The plain words of a string that may be a shell command. Quotes and expansions are not understood: a word is used
-/// only to find files of the base, so a strange one finds nothing.
-fn shell_words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| c.is_whitespace() || ";&|()<>`'\"$={}".contains(c)).filter(|word| !word.is_empty())
-}
-
-/// Interpreters whose first plain argument is a program of its own.
-const INTERPRETERS: &[&str] =
-    &["sh", "bash", "dash", "zsh", "ksh", "node", "deno", "bun", "ruby", "perl", "env"];
-
-/// Files of the base that a command runs (83): the program itself, the script of an interpreter, and in a shell string
-/// every word that names a script (`.sh`) or an executable file.
-fn programs(argv: &[String], base: &Manifest) -> Vec<TreePath> {
-    let find = |word: &str| {
-        let word = word.strip_prefix("/workspace/").unwrap_or(word);
-        let parts: Vec<&str> = word.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-        let path = TreePath::new(parts.join("/")).ok()?;
-        base.get(&path).map(|entry| (path, entry.mode))
+/// Where links of the base lead whose name makes what is below them tests.
+fn linked_tests(active: &[(&'static Rule, GlobSet)], base: &Manifest) -> BTreeSet<Vec<u8>> {
+    let is_test = |path: &[u8]| {
+        let rules =
+            active.iter().filter(|(r, _)| r.means == Means::ProtectedExisting && r.when == When::Always);
+        rules.into_iter().any(|(_, globs)| globs.matches(path))
     };
-    let Some((program, rest)) = argv.split_first() else { return Vec::new() };
-    let mut found = Vec::new();
-    if program.contains('/') {
-        found.extend(find(program).map(|(path, _)| path));
-    }
-    let name = base_name(program);
-    if INTERPRETERS.contains(&name) || (is_python(name) && python_module(rest).is_none()) {
-        let script = rest.iter().find(|arg| !arg.starts_with('-'));
-        found.extend(script.and_then(|arg| find(arg)).map(|(path, _)| path));
-    }
-    for word in argv.iter().filter(|arg| arg.contains(char::is_whitespace)).flat_map(|arg| shell_words(arg)) {
-        if let Some((path, mode)) = find(word)
-            && (mode == EntryMode::Executable || word.ends_with(".sh"))
-        {
-            found.push(path);
-        }
-    }
-    found
+    let links = base.entries().iter().filter(|entry| entry.mode == EntryMode::Symlink);
+    let links = links.filter(|e| is_test(e.path.as_bytes()) || is_test(&[e.path.as_bytes(), b"/x"].concat()));
+    let targets = links.take(MAX_LINKED_TESTS).filter_map(|entry| (Links { base }).target(&entry.path));
+    // A link to the root would protect everything.
+    targets.filter(|target| !target.is_empty()).collect()
 }
 
 #[cfg(test)]

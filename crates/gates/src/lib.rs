@@ -13,10 +13,13 @@
 mod check;
 mod feedback;
 mod fence;
+mod programs;
 mod room;
 pub mod rules;
 mod runner;
 mod scope;
+mod shell;
+mod stdlib;
 
 pub use check::{
     BaseVerdict, CheckDecision, RedCause, environment_failure, judge_base, judge_final, too_weak, weakest,

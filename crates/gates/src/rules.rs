@@ -11,7 +11,9 @@
 //! - `build.rs` and lockfiles are ordinary and noted: an honest fix edits them, and what a build script does to the
 //!   tree while the check runs shows when judged entries are hashed again afterwards.
 //! - A Makefile (justfile, noxfile, lint configuration, …) is a rule of the runner only where a check's command names
-//!   that runner; elsewhere it is an ordinary file of the project.
+//!   that runner, or runs a script that could; elsewhere it is an ordinary file of the project.
+//! - A file that a check's command names is a part of the check. Where it is the product itself, the contract's scope
+//!   names it by its path.
 //! - `*.pth` counts only below `site-packages`: elsewhere it is a common name for model weights.
 //! - Names are compared as bytes. `Conftest.py` is not loaded by anything here; it is noted because a patch may be
 //!   applied on a file system that folds case.
@@ -61,6 +63,8 @@ pub enum When {
     Always,
     /// A word of a check's command has this base name (words inside a shell string count).
     CheckRuns(&'static [&'static str]),
+    /// A check's command runs a shell script or an executable of the base, which may call anything.
+    CheckRunsScript,
     /// The entry is a symlink: a directory that a runner looks into would be reached through it.
     Link,
 }
@@ -102,6 +106,9 @@ pub const RULES: &[Rule] = &[
             "**/testdata/**",
             "**/__snapshots__/**",
             "**/__fixtures__/**",
+            "spec/**",
+            "e2e/**",
+            "fixtures/**",
             "**/*.snap",
         ],
         "it is an existing test, or data of one",
@@ -138,8 +145,31 @@ pub const RULES: &[Rule] = &[
             "**/*.spec.tsx",
             "**/*.spec.mjs",
             "**/*.spec.cjs",
+            "**/*-test.[jt]s",
+            "**/*-test.[jt]sx",
+            "**/*-test.[cm][jt]s",
+            "**/test-*.[jt]s",
+            "**/test-*.[jt]sx",
+            "**/test-*.[cm][jt]s",
+            "**/*.test.[cm]ts",
+            "**/*.spec.[cm]ts",
         ],
         "it is an existing JavaScript test",
+    ),
+    rule(
+        "shell.tests",
+        L::Any,
+        M::ProtectedExisting,
+        &[
+            "**/*-test.sh",
+            "**/test-*.sh",
+            "**/*.test.sh",
+            "**/*.spec.sh",
+            "**/*_test.sh",
+            "**/test_*.sh",
+            "**/test.sh",
+        ],
+        "it is an existing shell test",
     ),
     rule("go.tests", L::Go, M::ProtectedExisting, &["**/*_test.go"], "it is an existing Go test"),
     // Runner configuration and plug-ins (17 to 41).
@@ -260,6 +290,24 @@ pub const RULES: &[Rule] = &[
         &["**/justfile", "**/Justfile", "**/.justfile", "**/*.just"],
         "the check runs just, which loads it",
     ),
+    rule_when(
+        "script.rules",
+        L::Make,
+        M::ProtectedExisting,
+        When::CheckRunsScript,
+        &[
+            "**/Makefile",
+            "**/makefile",
+            "**/GNUmakefile",
+            "**/*.mk",
+            "**/justfile",
+            "**/Justfile",
+            "**/.justfile",
+            "**/*.just",
+            "noxfile.py",
+        ],
+        "the check runs a script, which may call what stands in it",
+    ),
     // Files where the runner's keys stand beside ordinary ones.
     rule(
         "rust.manifest",
@@ -373,50 +421,4 @@ pub const RUNNER_MODULES: &[&str] = &[
     "pytest",
     "unittest",
     "xdist",
-];
-
-/// Standard modules that tests compare with. A new module of this name where a test run's import path starts (the root,
-/// or a file in a directory of tests) would be imported instead. Modules that the interpreter has already loaded by then, or that
-/// are built in, cannot be shadowed and are not listed.
-pub const SHADOWED_STDLIB: &[&str] = &[
-    "asyncio",
-    "copy",
-    "dataclasses",
-    "datetime",
-    "decimal",
-    "difflib",
-    "enum",
-    "filecmp",
-    "fractions",
-    "functools",
-    "hashlib",
-    "importlib",
-    "inspect",
-    "io",
-    "json",
-    "logging",
-    "math",
-    "operator",
-    "pathlib",
-    "pickle",
-    "pprint",
-    "random",
-    "re",
-    "shutil",
-    "socket",
-    "sqlite3",
-    "statistics",
-    "string",
-    "struct",
-    "subprocess",
-    "sysconfig",
-    "tempfile",
-    "textwrap",
-    "threading",
-    "traceback",
-    "types",
-    "typing",
-    "uuid",
-    "warnings",
-    "weakref",
 ];

@@ -71,7 +71,12 @@ fn a_base_run_is_red_for_a_reason_or_the_agent_does_not_start() {
     // argv, end, probe, verdict (None: a setup error `environment`).
     type Case = (&'static [&'static str], JobEnd, Option<JobEnd>, Option<BaseVerdict>);
     let cases: Vec<Case> = vec![
-        (PYTEST, exit(1), None, Some(test.clone())),
+        (&["pytest", "-q"], exit(1), None, Some(test.clone())),
+        // Without pytest this is Python's own exit code.
+        (PYTEST, exit(1), None, Some(unknown.clone())),
+        (PYTEST, exit(1), ok.clone(), Some(test.clone())),
+        (&["python3", "-m", "unittest"], exit(1), None, Some(unknown.clone())),
+        (&["python3", "-m", "unittest"], exit(1), ok.clone(), Some(test.clone())),
         (SHELL, exit(1), None, Some(unknown.clone())),
         (SHELL, exit(1), ok.clone(), Some(test.clone())),
         (CARGO, exit(101), None, Some(unknown)),

@@ -59,10 +59,11 @@ fn changes(edits: &[&str]) -> Vec<Change> {
     let mut entries: Vec<Entry> = base().entries().to_vec();
     for edit in edits {
         let (what, path) = edit.split_at(1);
+        let (path, content) = path.split_once('=').unwrap_or((path, "changed"));
         let tree_path = TreePath::new(path.as_bytes()).unwrap();
         entries.retain(|e| e.path != tree_path);
         match what {
-            "+" | "~" => entries.push(file(path, "changed")),
+            "+" | "~" => entries.push(file(path, content)),
             "x" => entries.push(entry(path, "base", EntryMode::Executable)),
             "@" => {
                 let below = format!("{path}/");
@@ -138,7 +139,21 @@ fn every_path_rule_stops_its_attack_and_lets_its_honest_twin_pass() {
         (PYTEST, "+coverage/lcov.info", None, ""),
         (PYTEST, "+src/logging.py", None, ""),
         (PYTEST, "+checker.py", None, ""),
-        (PYTEST, "+tests/pkg/__init__.py", None, "note.tests_package"),
+        (PYTEST, "+tests/new/__init__.py", None, "note.tests_package"),
+        // Before existing tests, only an empty one (the decoy rule would stop another).
+        (PYTEST, "+other/tests/__init__.py=", None, "note.tests_package"),
+        (PYTEST, "+other/tests/__init__.py", Some(Reason::PlantedRunnerConfig), "runner.shadow"),
+        (PYTEST, "+other/__init__.py", None, ""),
+        // Links (52): whatever they lead to, the name decides.
+        (PYTEST, "@unittest", Some(Reason::PlantedRunnerConfig), "runner.shadow"),
+        (PYTEST, "@signal", Some(Reason::PlantedRunnerConfig), "runner.shadow"),
+        (PYTEST, "@other/tests/calc", Some(Reason::PlantedRunnerConfig), "runner.shadow"),
+        (PYTEST, "@node_modules", Some(Reason::PlantedRunnerConfig), "runner.shadow"),
+        (PYTEST, "@web/.venv", Some(Reason::PlantedRunnerConfig), "runner.shadow"),
+        (PYTEST, "@docs", None, ""),
+        (PYTEST, "+contextlib.py", Some(Reason::PlantedRunnerConfig), "runner.shadow"),
+        (PYTEST, "+runpy.py", Some(Reason::PlantedRunnerConfig), "runner.shadow"),
+        (PYTEST, "+src/pkg/contextlib.py", None, ""),
         (PYTEST, "+src/pkg/math.py", None, ""),
         (PYTEST, "+other/tests/helpers.py", None, ""),
         // Rust (33, 34, 68).
@@ -183,7 +198,7 @@ fn every_path_rule_stops_its_attack_and_lets_its_honest_twin_pass() {
         (&["/workspace/check.sh"], "-check.sh", Some(Reason::ProtectedFiles), "check.program"),
         (&["python3", "tool.py"], "~tool.py", Some(Reason::ProtectedFiles), "check.program"),
         (PYTEST, "~check.sh", None, ""),
-        (&["python3", "-m", "doctest", "tool.py"], "~tool.py", None, ""),
+        (&["python3", "-m", "doctest", "tool.py"], "~tool.py", Some(Reason::ProtectedFiles), "check.program"),
     ];
     for (argv, edit, reason, rule) in cases {
         let decision = decide(argv, &[edit]);
@@ -295,9 +310,154 @@ fn the_guard_refuses_existing_tests_and_lets_new_ones_be_written_again() {
 
 #[test]
 fn every_pattern_of_an_existing_test_holds_a_word_that_is_looked_for_first() {
-    for rule in RULES.iter().filter(|rule| rule.means == Means::ProtectedExisting) {
+    let is_listed = |rule: &&Rule| rule.means == Means::ProtectedExisting && rule.when == When::Always;
+    for rule in RULES.iter().filter(is_listed) {
         for glob in rule.globs {
             assert!(TEST_WORDS.iter().any(|word| glob.contains(word)), "{glob}");
         }
+    }
+}
+
+/// A base with the layouts in which a check's program hides.
+fn hidden() -> Manifest {
+    let links = [
+        ("bin", "scripts"),
+        ("run", "scripts/real.sh"),
+        ("tests", "suite"),
+        ("s/up", "../v"),
+        ("out", "/usr/x"),
+    ];
+    let files = [
+        "calc.py",
+        "check.js",
+        "check.sh",
+        "check.py",
+        "fix/deep/run.sh",
+        "lists/all.txt",
+        "Makefile",
+        "noxfile.py",
+        "package.json",
+        "p-test.js",
+        "s/check.sh",
+        "scripts/check.py",
+        "scripts/real.sh",
+        "suite/t.sh",
+        "tools/__init__.py",
+        "tools/check.py",
+        "tools/sub/__main__.py",
+        "v",
+        "x/y",
+    ];
+    let links = links.iter().map(|(path, target)| entry(path, target, EntryMode::Symlink));
+    Manifest::new(files.iter().map(|path| file(path, "base")).chain(links).collect())
+}
+
+/// What the fence says to one changed or (`+`) new path of [`hidden`].
+fn decide_hidden(argv: &[&str], scope: &[&str], edit: &str) -> Option<Reason> {
+    let path = edit.trim_start_matches('+');
+    let mut entries = hidden().entries().to_vec();
+    entries.retain(|e| e.path.as_bytes() != path.as_bytes());
+    entries.push(file(path, "changed"));
+    let scope: Vec<String> = scope.iter().map(|glob| (*glob).to_owned()).collect();
+    let fence = Fence::new(&[], &checks(argv), &hidden()).unwrap().scoped(&scope);
+    let decision = fence.judge(&hidden().changes_to(&Manifest::new(entries))).conclude(Ok(Vec::new()));
+    let guard = GlobSet::new(&fence.write_guard(&[]).protect).unwrap();
+    // The edit tools refuse what the fence would call tampered.
+    if decision.reason == Some(Reason::ProtectedFiles) {
+        assert!(guard.matches(path.as_bytes()), "{argv:?} {edit}");
+    }
+    decision.reason
+}
+
+#[test]
+fn every_file_that_a_checks_command_names_is_a_part_of_the_check() {
+    const NAMED: &[(&[&str], &str)] = &[
+        (&["sh", "check.sh"], "check.sh"),
+        (&["env", "FOO=1", "sh", "check.sh"], "check.sh"),
+        (&["timeout", "5", "sh", "./check.sh"], "check.sh"),
+        (&["bash", "-o", "pipefail", "check.sh"], "check.sh"),
+        (&["bash", "--norc", "check.sh"], "check.sh"),
+        (&["nice", "-n", "5", "xargs", "-a", "lists/all.txt", "sh", "check.sh"], "lists/all.txt"),
+        (&["sh", "/workspace//x/../check.sh"], "check.sh"),
+        (&["sh", "-c", "sh ./nowhere/../check.sh"], "check.sh"),
+        (&["sh", "-c", "sh chec*.sh"], "check.sh"),
+        (&["sh", "-c", ". ./check.sh"], "check.sh"),
+        (&["sh", "-c", "sh $PWD/check.sh"], "check.sh"),
+        (&["sh", "-c", "sh \"$(pwd)\"/'check'.sh"], "check.sh"),
+        (&["sh", "-c", "sh -c 'sh {check,nope}.sh'"], "check.sh"),
+        (&["sh", "-c", "D=fix/deep; sh $D/run.sh"], "fix/deep/run.sh"),
+        (&["sh", "-c", "cd s && sh check.sh"], "s/check.sh"),
+        (&["sh", "-c", "cd fix; cd deep && ./run.sh"], "fix/deep/run.sh"),
+        (&["make", "-C", "s", "-f", "check.sh"], "s/check.sh"),
+        (&["sh", "-c", "cd s; cat up"], "v"),
+        (&["python3", "-W", "ignore", "check.py"], "check.py"),
+        (&["python3", "-E", "check.py"], "check.py"),
+        (&["python3", "calc.py", "-c", "check.py"], "check.py"),
+        (&["sh", "-c", "python3 check.py"], "check.py"),
+        (&["python3", "-m", "tools.check"], "tools/check.py"),
+        (&["sh", "-c", "python3 -B -m tools.sub"], "tools/sub/__main__.py"),
+        (&["node", "--stack-size", "900", "check.js"], "check.js"),
+        (&["node", "./check"], "check.js"),
+        // Links of the base: the link and what it leads to.
+        (&["sh", "run"], "run"),
+        (&["sh", "run"], "scripts/real.sh"),
+        (&["sh", "bin/real.sh"], "bin"),
+        (&["sh", "bin/real.sh"], "scripts/real.sh"),
+        (&["sh", "-c", "sh bin/re*.sh"], "scripts/real.sh"),
+        (&["sh", "-c", "for t in tests/*.sh; do sh $t; done"], "suite/t.sh"),
+        (&["true"], "suite/t.sh"),
+        (&["sh", "out"], "out"),
+        // What a script may call, and tests by their name.
+        (&["sh", "check.sh"], "Makefile"),
+        (&["sh", "-c", "./bin/real.sh"], "noxfile.py"),
+        (&["node", "--test"], "p-test.js"),
+    ];
+    for (argv, path) in NAMED {
+        assert_eq!(decide_hidden(argv, &[], path), Some(Reason::ProtectedFiles), "{argv:?} {path}");
+    }
+    for (argv, path) in [
+        (&["sh", "check.sh"][..], "calc.py"),
+        (&["sh", "check.sh"], "s/check.sh"),
+        (&["sh", "-c", "for f in *; do test -e $f; done"], "v"),
+        (&["python3", "-c", "open('v')"], "v"),
+        (&["python3", "calc.py"], "Makefile"),
+        (&["python3", "-m", "tools.check"], "tools/sub/__main__.py"),
+        (&["make", "test"], "scripts/real.sh"),
+        (&["sh", "check.sh"], "+suite/new.sh"),
+        (&["sh", "../../etc/check.sh", "/check.sh"], "v"),
+    ] {
+        assert_eq!(decide_hidden(argv, &[], path), None, "{argv:?} {path}");
+    }
+}
+
+#[test]
+fn a_product_on_the_command_line_is_named_by_the_scope_itself() {
+    let run = &["python3", "calc.py"];
+    assert_eq!(decide_hidden(run, &[], "calc.py"), Some(Reason::ProtectedFiles));
+    assert_eq!(decide_hidden(run, &["**", "*.py"], "calc.py"), Some(Reason::ProtectedFiles));
+    assert_eq!(decide_hidden(run, &["calc.py"], "calc.py"), None);
+    let lint = &["sh", "-c", "lint tools/*.py"];
+    assert_eq!(decide_hidden(lint, &["tools/**"], "tools/check.py"), Some(Reason::ProtectedFiles));
+    assert_eq!(decide_hidden(lint, &["tools/*.py"], "tools/check.py"), None);
+    // The scope gives the product free, and nothing else that the command names.
+    assert_eq!(decide_hidden(&["sh", "check.sh", "v"], &["v"], "check.sh"), Some(Reason::ProtectedFiles));
+    // A manifest on the command line is compared by its keys.
+    assert_eq!(decide_hidden(&["npm", "--userconfig", "package.json"], &[], "package.json"), None);
+}
+
+#[test]
+fn where_the_check_starts_python_no_module_may_stand_in_front() {
+    for (argv, path, planted) in [
+        (&["python3", "scripts/check.py"][..], "+scripts/unittest.py", true),
+        (&["python3", "scripts/check.py"], "+scripts/signal.py", true),
+        (&["python3", "scripts/check.py"], "+scripts/calc.py", true),
+        (&["python3", "scripts/check.py"], "+scripts/helper.py", false),
+        (&["python3", "scripts/check.py"], "+lib/signal.py", false),
+        (&["sh", "-c", "cd fix && python3 ../check.py"], "+fix/json/__init__.py", true),
+        (&["sh", "-c", "PYTHONPATH=s python3 check.py"], "+s/argparse.py", true),
+        (&["python3", "-m", "unittest", "discover", "-s", "s"], "+s/csv.py", true),
+    ] {
+        let expected = planted.then_some(Reason::PlantedRunnerConfig);
+        assert_eq!(decide_hidden(argv, &[], path), expected, "{argv:?} {path}");
     }
 }
