@@ -45,10 +45,13 @@ fn execute(args: &ApplyArgs) -> Result<u8, Refusal> {
     let (view, patch) = run::runtime()?.block_on(async {
         session::known(&home, id).await?;
         let view = countersign_engine::view(home.store.as_ref(), id).await?;
+        session::ended(&home, id, &view)?;
         let patch = session::patch(&home, id, &view)?;
         Ok::<_, Refusal>((view, patch))
     })?;
-    let (outcome, reason) = view.outcome.unwrap_or((Outcome::Parked, Reason::LeaseLost));
+    let Some((outcome, reason)) = view.outcome else {
+        return Err(Refusal::bug("a session without an end was not refused"));
+    };
     if outcome != Outcome::Verified && !args.unverified && !args.check {
         return Err(Refusal::usage(format!(
             "session {id} ended {outcome} ({reason}): no check has passed on this patch. Look at it with `countersign \

@@ -150,7 +150,7 @@ pub(crate) struct CommonArgs {
     /// Input and output tokens together, at most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_tokens: Option<u64>,
-    /// US dollars, at most
+    /// US dollars, at most; refused as long as no table of prices is built in: use --max-tokens
     #[arg(long, value_name = "USD")]
     pub(crate) max_cost: Option<Money>,
     /// Active time until the agent has to end, for example 30m

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::args::{Format, ListArgs, TextOrJson};
 use crate::home::Home;
 use crate::refusal::Refusal;
-use crate::{exit, ports, render, run, terminal, text};
+use crate::{exit, lease, ports, render, run, terminal, text};
 
 /// Characters of a task in a list.
 const TASK_WIDTH: usize = 60;
@@ -18,7 +18,7 @@ struct Listed {
     session: SessionId,
     created_at: Millis,
     updated_at: Millis,
-    /// Of a turn that is not over: `running`, `parked`, …
+    /// `ended`, `parked`, `running`, or `lost` where the process that drove it died.
     status: Option<String>,
     /// None while the turn is not over.
     outcome: Option<String>,
@@ -64,7 +64,14 @@ fn rows(limit: u32) -> Result<Vec<Listed>, Refusal> {
     let home = Home::open()?;
     let filter = ListFilter { limit, ..ListFilter::default() };
     let rows = run::runtime()?.block_on(home.store.sessions(filter))?;
-    Ok(rows.into_iter().map(Listed::from).collect())
+    let mut rows: Vec<_> = rows.into_iter().map(Listed::from).collect();
+    for row in &mut rows {
+        if row.outcome.is_none() && row.status.as_deref() != Some("parked") {
+            let word = if lease::held(&home, &row.session) { "running" } else { "lost" };
+            row.status = Some(word.to_owned());
+        }
+    }
+    Ok(rows)
 }
 
 fn for_people(rows: &[Listed]) -> String {

@@ -18,6 +18,7 @@ mod events;
 mod exit;
 mod files;
 mod home;
+mod lease;
 mod list;
 mod ports;
 mod refusal;
@@ -42,8 +43,13 @@ fn main() -> ExitCode {
     let format = args::format_of(&argv);
     bug::install(format);
     let exit = match args::parse(&argv) {
-        Ok(Some(cli)) => dispatch(cli),
-        Ok(None) => exit::DONE,
+        Ok(Some(cli)) => {
+            // The exit code of these is the turn's outcome, whoever could read of it.
+            let ends_turn = matches!(cli.command, Command::Run(_) | Command::Ask(_) | Command::Resume(_));
+            let exit = dispatch(cli);
+            if ends_turn { exit } else { exit::of_writing(exit) }
+        }
+        Ok(None) => exit::of_writing(exit::DONE),
         Err(refusal) => run::refused_at_parse(&argv, format, &refusal),
     };
     ExitCode::from(exit)

@@ -4,6 +4,8 @@ use countersign_engine::EngineError;
 use countersign_store::StoreError;
 use countersign_types::Reason;
 
+use crate::text;
+
 /// Why a command stops before it begins: a reason of the table of outcomes, and a text that says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -14,8 +16,9 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
+    /// What it quotes of a command line or a file may be an address with a password, which is cut out.
     pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason: Some(reason), message: message.into() }
+        Self { reason: Some(reason), message: text::without_secrets(&message.into()) }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -39,9 +42,9 @@ impl From<StoreError> for Refusal {
             StoreError::ReadOnly { .. } | StoreError::NetworkFileSystem { .. } | StoreError::Newer { .. } => {
                 Reason::Config
             }
-            StoreError::NoSuchSession(_)
-            | StoreError::LeaseHeld { .. }
-            | StoreError::ReadOnlySession { .. } => Reason::Usage,
+            StoreError::NoSuchSession(_) | StoreError::ReadOnlySession { .. } => Reason::Usage,
+            // It goes on, elsewhere.
+            StoreError::LeaseHeld { .. } | StoreError::Fenced { .. } => Reason::LeaseLost,
             _ => Reason::Store,
         };
         Self::new(reason, error.to_string())

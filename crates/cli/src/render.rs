@@ -1,5 +1,6 @@
 //! Results as people and programs read them.
 
+use countersign_types::{Outcome, Tier};
 use serde::Serialize;
 
 use crate::args::Format;
@@ -66,8 +67,13 @@ pub(crate) fn for_people(result: &RunResult) -> String {
 
 /// One line: how it ended and what there is to do next.
 pub(crate) fn summary(result: &RunResult) -> String {
-    let outcome = result.outcome.map_or("bug", |outcome| outcome.as_str());
-    let mut parts = vec![format!("{outcome} ({})", result.reason)];
+    let mut parts = vec![match (result.outcome, result.reason) {
+        (Some(outcome), Some(reason)) => format!("{outcome} ({reason})"),
+        _ if result.exit_code == Some(Outcome::BUG_EXIT_CODE) => "bug (bug)".to_owned(),
+        // Only a process that died leaves an error and no end.
+        _ if result.error.is_some() => "lost".to_owned(),
+        _ => "running".to_owned(),
+    }];
     if let Some(strength) = result.strength {
         let inside = if strength.in_process { ", in process" } else { "" };
         parts.push(format!("strength {}{inside}", strength.level));
@@ -89,7 +95,8 @@ pub(crate) fn summary(result: &RunResult) -> String {
         parts.push(format!("${:.4}", cost.usd));
     }
     if result.isolated == Some(false) {
-        parts.push("not isolated".to_owned());
+        let tier = if result.tier == Some(Tier::Host) { "host tier: " } else { "" };
+        parts.push(format!("{tier}not isolated"));
     }
     if let Some(session) = &result.session {
         match &result.patch {
@@ -104,7 +111,7 @@ pub(crate) fn summary(result: &RunResult) -> String {
 mod tests {
     use super::*;
     use crate::result::{self, PatchResult, UsageResult};
-    use countersign_types::{Digest, Outcome, Reason, SessionId, Strength, StrengthLevel};
+    use countersign_types::{Digest, Reason, SessionId, Strength, StrengthLevel};
 
     fn id() -> SessionId {
         SessionId::new("s-20261130-005320-ababab").unwrap()
@@ -114,8 +121,8 @@ mod tests {
         let nothing = Refusal::new(Reason::Usage, "");
         RunResult {
             outcome: Some(Outcome::Verified),
-            reason: Reason::ChecksPassed.as_str(),
-            exit_code: 0,
+            reason: Some(Reason::ChecksPassed.as_str()),
+            exit_code: Some(0),
             answer: Some("Done.\u{1b}[2J\n".to_owned()),
             strength: Some(Strength { level: StrengthLevel::RedBefore, in_process: false }),
             patch: Some(PatchResult {

@@ -19,11 +19,12 @@ pub(crate) struct RunResult {
     pub(crate) schema: &'static str,
     pub(crate) session: Option<SessionId>,
     pub(crate) turn: Option<u32>,
-    /// None only for a bug of ours.
+    /// None for a bug of ours, and where `show` meets a turn without an end: it runs, or `error` says that it is lost.
     pub(crate) outcome: Option<Outcome>,
-    /// A reason of the table, or `bug`.
-    pub(crate) reason: &'static str,
-    pub(crate) exit_code: u8,
+    /// A reason of the table, or `bug`; None for a turn without an end.
+    pub(crate) reason: Option<&'static str>,
+    /// Of the turn; None for one without an end.
+    pub(crate) exit_code: Option<u8>,
     pub(crate) answer: Option<String>,
     pub(crate) strength: Option<Strength>,
     pub(crate) gates: BTreeMap<GateKey, GateResult>,
@@ -103,11 +104,10 @@ pub(crate) struct ErrorResult {
 }
 
 impl RunResult {
-    /// Of a session whose turn ended or was parked. `dir` is the session's directory.
+    /// Of a session as far as it got. `dir` is the session's directory.
     pub(crate) fn of(view: &View, dir: &Path) -> Self {
         let contract = view.session.as_ref().map(|session| &session.contract);
-        // A turn that no driver ended: what is recorded of it can still be shown.
-        let (outcome, reason) = view.outcome.unwrap_or((Outcome::Parked, Reason::LeaseLost));
+        let (outcome, reason) = view.outcome.unzip();
         let gates = view.gates.iter().map(|(key, gate)| {
             let (reason, detail) = (gate.reason, gate.detail.clone());
             (*key, GateResult { status: gate.status, reason, detail })
@@ -117,9 +117,9 @@ impl RunResult {
             schema: RESULT_SCHEMA,
             session: Some(view.id.clone()),
             turn: Some(view.turn.0),
-            outcome: Some(outcome),
-            reason: reason.as_str(),
-            exit_code: outcome.exit_code(),
+            outcome,
+            reason: reason.map(Reason::as_str),
+            exit_code: outcome.map(Outcome::exit_code),
             answer: view.answer.clone(),
             strength: view.strength,
             gates: all_gates(GateStatus::Absent).into_iter().chain(gates).collect(),
@@ -181,8 +181,8 @@ impl RunResult {
         Self {
             session,
             outcome: Some(reason.outcome()),
-            reason: reason.as_str(),
-            exit_code: reason.outcome().exit_code(),
+            reason: Some(reason.as_str()),
+            exit_code: Some(reason.outcome().exit_code()),
             gates,
             task_digest: task.map(Digest::of),
             error: Some(ErrorResult { kind: reason.as_str(), message: refusal.message.clone() }),
@@ -196,14 +196,19 @@ impl RunResult {
         Self { error, ..Self::nothing() }
     }
 
+    /// The exit code of a command that ends with this result. One that drove a turn has left it an end.
+    pub(crate) fn code(&self) -> u8 {
+        self.exit_code.unwrap_or(Outcome::BUG_EXIT_CODE)
+    }
+
     fn nothing() -> Self {
         Self {
             schema: RESULT_SCHEMA,
             session: None,
             turn: None,
             outcome: None,
-            reason: "bug",
-            exit_code: Outcome::BUG_EXIT_CODE,
+            reason: Some("bug"),
+            exit_code: Some(Outcome::BUG_EXIT_CODE),
             answer: None,
             strength: None,
             gates: all_gates(GateStatus::Absent),

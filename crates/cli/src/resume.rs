@@ -18,7 +18,7 @@ pub(crate) fn resume(args: &ResumeArgs) -> u8 {
     let result = execute(args)
         .unwrap_or_else(|refusal| RunResult::refused(Some(args.id.clone()), None, &[], &refusal));
     render::result(args.format, &result);
-    result.exit_code
+    result.code()
 }
 
 fn execute(args: &ResumeArgs) -> Result<RunResult, Refusal> {
@@ -60,7 +60,7 @@ fn listen(
         );
         let result = RunResult::refused(Some(id.clone()), None, &[], &refusal);
         render::result(format, &result);
-        result.exit_code
+        result.code()
     };
     Signals::listen(early)
         .map_err(|error| Refusal::new(Reason::CellDied, format!("signals cannot be listened to: {error}")))
@@ -90,6 +90,7 @@ async fn prepare(
         cells,
         sources,
         notes: Vec::new(),
+        degraded: Vec::new(),
         format: args.format,
         trace: args.trace,
         signals: Arc::clone(signals),

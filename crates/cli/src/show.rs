@@ -6,9 +6,9 @@ use serde::Serialize;
 use crate::args::{Format, ShowArgs, TextOrJson};
 use crate::home::Home;
 use crate::refusal::Refusal;
-use crate::result::RunResult;
+use crate::result::{ErrorResult, RunResult};
 use crate::run::{self, session};
-use crate::{exit, ports, render, terminal, text};
+use crate::{exit, lease, ports, render, terminal, text};
 
 /// Characters of one entry of the transcript on a terminal.
 const ENTRY: usize = 4000;
@@ -56,7 +56,10 @@ fn look(args: &ShowArgs) -> Result<Shown, Refusal> {
     let home = Home::open()?;
     run::runtime()?.block_on(async {
         session::known(&home, &args.id).await?;
-        let result = session::shown(&home, &args.id).await;
+        let mut result = session::shown(&home, &args.id).await;
+        if result.outcome.is_none() && result.error.is_none() && !lease::held(&home, &args.id) {
+            result.error = Some(ErrorResult { kind: "lost", message: lease::lost(&args.id) });
+        }
         let transcript = countersign_engine::transcript(home.store.as_ref(), &args.id).await?;
         Ok(Shown { result, transcript: transcript.into_iter().map(Entry::from).collect() })
     })

@@ -1,7 +1,11 @@
 //! The two streams. A reader that went away is no reason to end differently: writing then does nothing. A disk that is
-//! full is none either, and is said.
+//! full is said; where there was nothing to do but to write, that has failed.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Was something meant for standard output lost, other than to a reader that went away?
+static LOST: AtomicBool = AtomicBool::new(false);
 
 /// Writes one line of data to standard output.
 pub(crate) fn out_line(line: &str) {
@@ -18,9 +22,15 @@ pub(crate) fn out_bytes(bytes: &[u8]) {
 fn written(result: std::io::Result<()>) {
     if let Err(error) = result
         && error.kind() != std::io::ErrorKind::BrokenPipe
+        && !LOST.swap(true, Ordering::SeqCst)
     {
         err_line(&format!("error: standard output cannot be written: {error}"));
     }
+}
+
+/// Was something meant for standard output lost, other than to a reader that went away? It was said.
+pub(crate) fn output_lost() -> bool {
+    LOST.load(Ordering::SeqCst)
 }
 
 /// Writes one line for people to standard error.

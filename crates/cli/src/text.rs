@@ -56,6 +56,35 @@ const fn is_hidden(c: char) -> bool {
     )
 }
 
+/// An address that somebody gave, for a message: without a user's name and password, query and fragment.
+pub(crate) fn address(url: &str) -> String {
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme, rest)) if !scheme.contains(['@', '?', '#']) => (format!("{scheme}://"), rest),
+        _ => (String::new(), url),
+    };
+    match (rest.rsplit_once('@'), rest.find(['?', '#'])) {
+        (None, None) => url.to_owned(),
+        // A password may hold anything unescaped: everything before the last `@` can be part of it.
+        (Some((_, place)), None) => format!("{scheme}…@{place}"),
+        (None, Some(at)) => format!("{scheme}{}…", &rest[..at]),
+        // It cannot be told where which begins.
+        (Some(_), Some(_)) => format!("{scheme}…"),
+    }
+}
+
+/// A message with every address in it as [`address`] shows it.
+pub(crate) fn without_secrets(message: &str) -> String {
+    const ENDS: &[char] = &['`', '"', '\''];
+    let mut out = String::new();
+    for word in message.split_inclusive(|c: char| c.is_whitespace() || ENDS.contains(&c)) {
+        let end = word.char_indices().last().filter(|(_, c)| c.is_whitespace() || ENDS.contains(c));
+        let (body, end) = word.split_at(end.map_or(word.len(), |(at, _)| at));
+        out.push_str(&if body.contains("://") { address(body) } else { body.to_owned() });
+        out.push_str(end);
+    }
+    out
+}
+
 /// One word of a command as a person would type it.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
@@ -81,6 +110,30 @@ mod tests {
         assert_eq!(safe("é 漢字 🦀"), "é 漢字 🦀");
         assert_eq!(safe("\u{e0041}\u{200b}"), "\\u{e0041}\\u{200b}");
         assert_eq!(safe("\u{9b}31m"), "\\u{9b}31m", "C1 control sequence introducer");
+    }
+
+    #[test]
+    fn addresses_are_shown_without_what_opens_them() {
+        for (url, shown) in [
+            ("https://host/v1", "https://host/v1"),
+            ("http://u:pw@host/v1", "http://…@host/v1"),
+            ("http://u:p@w/x@host/v1", "http://…@host/v1"),
+            ("https://host/v1?key=pw", "https://host/v1…"),
+            ("https://host/v1#pw", "https://host/v1…"),
+            ("http://u:p?w@host/v1", "http://…"),
+            ("http://host?mail=a@b", "http://…"),
+            ("u:pw@host", "…@host"),
+            ("u:p://w@host", "u:p://…@host"),
+            ("u:p?://w@host", "…"),
+            ("ftp://x", "ftp://x"),
+            ("", ""),
+        ] {
+            assert_eq!(address(url), shown, "{url}");
+        }
+        assert_eq!(
+            without_secrets("`http://u:pw@h/v1` and\n\"https://h?k=pw\", not me@home or a?b"),
+            "`http://…@h/v1` and\n\"https://h…\", not me@home or a?b"
+        );
     }
 
     #[test]

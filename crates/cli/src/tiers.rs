@@ -18,6 +18,8 @@ pub(crate) struct Chosen {
     rooms: Option<Arc<dyn Cells>>,
     /// What people should know about the choice.
     pub(crate) notes: Vec<String>,
+    /// What was not asked for and is less than could be had elsewhere; also among the notes.
+    pub(crate) degraded: Vec<String>,
 }
 
 impl Chosen {
@@ -42,7 +44,7 @@ pub(crate) async fn choose(resolved: &Resolved, checked: bool, home: &Home) -> R
     }
     let native: Arc<dyn Cells> = Arc::new(Native::new(binaries.clone()));
     let host: Arc<dyn Cells> = Arc::new(Host::new(binaries));
-    let mut notes = Vec::new();
+    let (mut notes, mut degraded) = (Vec::new(), Vec::new());
     if resolved.network.value == Network::Host {
         notes.push("network host: commands of the agent reach whatever this machine reaches".to_owned());
     }
@@ -58,16 +60,19 @@ pub(crate) async fn choose(resolved: &Resolved, checked: bool, home: &Home) -> R
         (Some(Tier::Host), _) => host,
         (_, Ok(())) => native,
         (_, Err(error)) => {
-            notes.push(format!(
-                "the native sandbox does not work here ({error}); `countersign doctor` says how to fix it"
-            ));
+            let note = format!(
+                "the native sandbox does not work here ({error}), and the agent's commands ran as you, not isolated; \
+                 `countersign doctor` says how to fix it"
+            );
+            notes.push(note.clone());
+            degraded.push(note);
             host
         }
     };
     if working.tier() == Tier::Host {
         notes.push("sandbox host: NOT ISOLATED. The agent's commands run as you, on your files".to_owned());
     }
-    Ok(Chosen { working, rooms, notes })
+    Ok(Chosen { working, rooms, notes, degraded })
 }
 
 /// The tiers of a recorded session.
@@ -79,16 +84,19 @@ pub(crate) fn again(sandbox: Tier) -> Result<CellChoice, Refusal> {
 }
 
 fn not_built(tier: Tier, trust: Setting<Trust>) -> Refusal {
-    let why = if trust.value == Trust::Untrusted {
-        format!("trust untrusted needs a separate kernel, which is the {tier} sandbox or stronger")
+    let (why, way) = if trust.value == Trust::Untrusted {
+        (
+            format!("trust untrusted needs a separate kernel, which is the {tier} sandbox or stronger"),
+            "look at the repository and task yourself and say --trust reviewed",
+        )
     } else {
-        format!("--sandbox {tier} was asked for")
+        (format!("--sandbox {tier} was asked for"), "leave --sandbox out, or choose native")
     };
     Refusal::new(
         Reason::SandboxUnavailable,
         format!(
-            "{why}, and this version has the host and native sandboxes. To go on, look at the repository and task \
-             yourself and say --trust reviewed; `countersign doctor` shows what works here"
+            "{why}, and this version has the host and native sandboxes. To go on, {way}; `countersign doctor` shows \
+             what works here"
         ),
     )
 }

@@ -29,7 +29,6 @@ const OWED: &[(Reason, &str)] = &[
     (Reason::ApprovalImpossible, "5: approvals"),
     (Reason::Approval, "5: approvals"),
     (Reason::Timer, "5: waits that outlive a process"),
-    (Reason::LeaseLost, "5: leases that another process can take over"),
 ];
 
 /// A run that ends with `reason`.
@@ -384,6 +383,22 @@ const SCENARIOS: &[Scenario] = &[
         reason: Reason::Drained,
         gates: "nnnannaa",
         play: |s| Some(s.disturbed(|pid| kill("TERM", pid))),
+    },
+    Scenario {
+        reason: Reason::LeaseLost,
+        gates: "nnnannaa",
+        play: |s| {
+            let mut second = None;
+            let first = s.disturbed(|pid| {
+                let resumed = s.play(&["resume", &s.last_session()]).unwrap();
+                let told = format!("{}{}", resumed.stdout, resumed.stderr);
+                assert!(told.contains(&format!("process {pid}")), "it names who runs it: {resumed:?}");
+                second = Some(resumed);
+                kill("TERM", pid);
+            });
+            assert_eq!(first.code, Some(12), "undisturbed by it: {first:?}");
+            second
+        },
     },
     Scenario { reason: Reason::DiskFull, gates: "nnnannaa", play: on_a_full_disk },
     Scenario {

@@ -438,3 +438,138 @@ fn commands_about_unknown_sessions_say_where_to_look() {
     assert_eq!(place.run(&["diff", &id]).code, Some(1));
     assert_eq!(place.run(&["events", &id, "--format", "ndjson"]).stdout.lines().count(), 1);
 }
+
+#[test]
+fn a_secret_in_an_address_is_told_to_nobody() {
+    let Some(place) = Place::new("a_secret_in_an_address_is_told_to_nobody") else { return };
+    let file = place.write("c.toml", "base_url = \"https://user:sesame@host/v1\"\n").display().to_string();
+    let cases: &[&[&str]] = &[
+        &["--base-url", "http://user:sesame@host/v1"],
+        &["--base-url", "https://user:ses/ame?sesame@host/v1"],
+        &["--base-url", "user:sesame@host/v1"],
+        &["--base-url", "https://host/v1?key=sesame"],
+        &["--base-url", "https://host/v1#sesame"],
+        &["--base-url", "https://host/v1?a@b=sesame"],
+        &["--config", &file],
+    ];
+    for case in cases {
+        let result = place.run(&with(&[&["--model", "openai:m"], *case].concat())).json();
+        assert_eq!(result["outcome"], "setup_error", "{case:?}");
+        let message = result["error"]["message"].as_str().unwrap();
+        assert!(message.to_lowercase().contains("base"), "{case:?}: {message}");
+        let told = |text: &str| text.contains("sesame") || text.contains("ses/");
+        assert!(!told(&result.to_string()), "{case:?}: {result}");
+        let id = result["session"].as_str().unwrap();
+        let shown = place.run(&["show", id, "--format", "json"]).stdout;
+        assert!(shown.contains(id) && !told(&shown), "{case:?}: {shown}");
+    }
+    // Where an address stands in the wrong place.
+    for case in [&["--model", "http://user:sesame@host/v1"][..], &["http://user:sesame@host/v1?sesame"]] {
+        let ended = place.run(&with(case));
+        ended.ended("setup_error", "usage");
+        assert!(!ended.stdout.contains("sesame"), "{ended:?}");
+    }
+    let text = place.run(&[
+        "run",
+        "t",
+        "--trust",
+        "trusted-local",
+        "--no-check",
+        "--model",
+        "openai:m",
+        "--base-url",
+        "http://user:sesame@host/v1",
+    ]);
+    assert!(text.stderr.contains("--base-url") && !text.stderr.contains("sesame"), "{text:?}");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure_of_commands_that_only_write() {
+    let test = "output_that_cannot_be_written_is_a_failure_of_commands_that_only_write";
+    let Some(place) = Place::new(test) else { return };
+    let id = place.run(&["run", "the task text", "--format", "json"]).json()["session"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let commands: &[&[&str]] = &[
+        &["show", &id],
+        &["show", &id, "--format", "json"],
+        &["events", &id, "--format", "ndjson"],
+        &["list"],
+        &["list", "--format", "json"],
+        &["doctor"],
+        &["version"],
+        &["--help"],
+    ];
+    for command in commands {
+        assert_eq!(place.run(command).code, Some(0), "{command:?}");
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = place.command(command).stdout(full).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {said}");
+        assert_eq!(said.matches("standard output cannot be written").count(), 1, "{command:?}: {said}");
+    }
+    // A reader that goes away is none, whatever was left to write.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!(place.command(&["list"]).stdout(writer).status().unwrap().code(), Some(0));
+    // The end of a turn is never another one for that.
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let status = place.command(&["resume", &id]).stdout(full).status().unwrap();
+    assert_eq!(status.code(), Some(1), "of the refused run");
+}
+
+#[test]
+fn a_sandbox_that_is_not_built_is_answered_for_what_was_asked() {
+    let Some(place) = Place::new("a_sandbox_that_is_not_built_is_answered_for_what_was_asked") else {
+        return;
+    };
+    let model = place.says("m.json", "done");
+    let message = |trust: &str, sandbox: &str| {
+        let args = ["run", "t", "--no-check", "--format", "json", "--model", &model, "--trust", trust];
+        let ended = place.run(&[&args[..], &["--sandbox", sandbox]].concat());
+        let result = ended.ended("setup_error", "sandbox_unavailable");
+        result["error"]["message"].as_str().unwrap().to_owned()
+    };
+    let local = message("trusted-local", "vm");
+    assert!(!local.contains("--trust reviewed") && local.contains("leave --sandbox out"), "{local}");
+    let untrusted = message("untrusted", "vm");
+    assert!(untrusted.contains("--trust reviewed"), "{untrusted}");
+}
+
+#[test]
+fn a_home_in_the_project_is_refused() {
+    let Some(place) = Place::new("a_home_in_the_project_is_refused") else { return };
+    let model = place.says("m.json", "done");
+    for dir in ["objects", "refs"] {
+        std::fs::create_dir_all(place.path("repo/.git").join(dir)).unwrap();
+    }
+    place.write("repo/.git/HEAD", "ref: refs/heads/main\n");
+    let args = with(&["--model", &model, "--repo", "repo"]);
+    let ended = Ended::of(place.command(&args).env("COUNTERSIGN_HOME", "repo/.home").output().unwrap());
+    let result = ended.ended("setup_error", "config");
+    let message = result["error"]["message"].as_str().unwrap();
+    assert!(message.contains("COUNTERSIGN_HOME"), "{message}");
+}
+
+#[test]
+fn a_demo_without_sandboxes_is_one_object_with_the_run_that_ended() {
+    let test = "a_demo_without_sandboxes_is_one_object_with_the_run_that_ended";
+    let Some(mut place) = Place::new(test) else { return };
+    // Alone: without the programs that it needs beside it.
+    let alone = place.path("alone");
+    std::fs::create_dir(&alone).unwrap();
+    std::fs::copy(place.bin.join("countersign"), alone.join("countersign")).unwrap();
+    place.bin = alone;
+    let ended = place.run(&["demo", "--format", "json"]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let value: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(value["schema"], "countersign.demo/1", "{value}");
+    let runs = value["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 1, "{value}");
+    assert_eq!((&runs[0]["outcome"], &runs[0]["exit_code"]), (&"setup_error".into(), &1.into()));
+    assert!(
+        runs[0]["error"]["message"].as_str().is_some_and(|message| message.contains("missing")),
+        "{value}"
+    );
+}

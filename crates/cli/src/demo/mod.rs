@@ -50,7 +50,7 @@ pub(crate) fn demo(args: &DemoArgs) -> u8 {
         Err(refusal) => return render::refused(format, &refusal),
     };
     let code = match stage(&dir) {
-        Ok(stage) => perform(&stage, args, format),
+        Ok(stage) => perform(&stage, format),
         Err(refusal) => render::refused(format, &refusal),
     };
     match kept {
@@ -160,29 +160,33 @@ fn git(project: &Path, args: &[&str]) -> Result<(), Refusal> {
     Err(refuse(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
 
-fn perform(stage: &Stage, args: &DemoArgs, format: Format) -> u8 {
+fn perform(stage: &Stage, format: Format) -> u8 {
     let tells = format == Format::Text;
     if tells {
         terminal::out_line(story::OPENING);
     }
-    let mut runs = Vec::new();
+    let (mut runs, mut fine) = (Vec::new(), true);
     for (index, expected) in EXPECTED.iter().enumerate() {
         if tells {
             terminal::out_line(&story::before(index));
         }
-        let result = match one(stage, index) {
-            Ok(result) => result,
-            Err(refusal) => return render::refused(format, &refusal),
-        };
+        let result =
+            one(stage, index).unwrap_or_else(|refusal| RunResult::refused(None, None, &[], &refusal));
         // Where no sandbox can be had there is nothing to show; the message says how to get one.
         if result.outcome == Some(Outcome::SetupError) || result.outcome.is_none() {
-            render::result(format, &result);
-            return result.exit_code;
+            let code = result.code();
+            if tells {
+                render::result(format, &result);
+            } else {
+                runs.push(result);
+                machine(&runs);
+            }
+            return code;
         }
         if tells {
             terminal::out_line(&story::after(index, &result));
         }
-        let as_expected = result.outcome == Some(expected.0) && result.reason == expected.1.as_str();
+        let as_expected = result.outcome == Some(expected.0) && result.reason == Some(expected.1.as_str());
         if !as_expected {
             let what = format!(
                 "run {} ended {}, and the demo expects {} ({}); this is a defect, please report it",
@@ -193,19 +197,23 @@ fn perform(stage: &Stage, args: &DemoArgs, format: Format) -> u8 {
             );
             terminal::err_line(&what);
         }
-        runs.push((result, as_expected));
+        fine &= as_expected;
+        runs.push(result);
     }
-    let fine = runs.iter().all(|(_, as_expected)| *as_expected);
-    let runs: Vec<_> = runs.into_iter().map(|(result, _)| result).collect();
-    if args.format == TextOrJson::Json {
-        match serde_json::to_string(&Shown { schema: DEMO_SCHEMA, runs: &runs }) {
-            Ok(line) => terminal::out_line(&line),
-            Err(error) => terminal::err_line(&format!("the result cannot be written as JSON: {error}")),
-        }
+    if !tells {
+        machine(&runs);
     } else if fine {
         terminal::out_line(story::CLOSING);
     }
     if fine { exit::DONE } else { exit::NEGATIVE }
+}
+
+/// The one object, of as many runs as ended.
+fn machine(runs: &[RunResult]) {
+    match serde_json::to_string(&Shown { schema: DEMO_SCHEMA, runs }) {
+        Ok(line) => terminal::out_line(&line),
+        Err(error) => terminal::err_line(&format!("the result cannot be written as JSON: {error}")),
+    }
 }
 
 /// One run, by the same code as `countersign run`.

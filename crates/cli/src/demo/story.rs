@@ -43,7 +43,7 @@ pub(super) fn after(index: usize, result: &RunResult) -> String {
     {
         out.push_str(&format!("   check   {line}\n"));
     }
-    out.push_str(&format!("   result  exit {}: {}\n", result.exit_code, render::summary(result)));
+    out.push_str(&format!("   result  exit {}: {}\n", result.code(), render::summary(result)));
     let meaning = match result.outcome {
         Some(Outcome::Answered) => {
             "Taken at its word, and marked as such: `answered` claims nothing. The bug is still there."

@@ -107,7 +107,7 @@ pub(crate) fn ask(args: &AskArgs) -> u8 {
 fn command(wish: &Wish<'_>, format: Format) -> u8 {
     let result = execute(wish, None);
     render::result(format, &result);
-    result.exit_code
+    result.code()
 }
 
 /// What is known of a run while it is set up, for the record of one that is refused.
@@ -174,7 +174,7 @@ fn canceled_early(id: &SessionId, format: Format, armed: &[GateKey]) -> u8 {
         Refusal::new(Reason::Signal, "stopped by a signal before the agent started; nothing was done");
     let result = RunResult::refused(Some(id.clone()), None, armed, &refusal);
     render::result(format, &result);
-    result.exit_code
+    result.code()
 }
 
 /// Everything that can refuse a run, in its order.
@@ -227,6 +227,7 @@ fn prepare(
         cells: tiers.choice(),
         sources: place.sources,
         notes,
+        degraded: tiers.degraded,
         format: wish.common.format,
         trace: wish.common.trace,
         signals: Arc::clone(signals),

@@ -12,6 +12,7 @@ use countersign_redact::Redactor;
 use countersign_types::Reason;
 
 use crate::refusal::Refusal;
+use crate::text;
 
 /// OpenAI's own variable, which compatible servers share.
 const KEY_VARIABLE: &str = "OPENAI_API_KEY";
@@ -46,8 +47,8 @@ pub(super) fn choose(resolved: &Resolved) -> Result<Model, Refusal> {
         && model.provider.prices().is_none()
     {
         return Err(Refusal::usage(format!(
-            "{} cannot be kept: the price of {reference} is not known to this version; limit tokens with --max-tokens \
-             instead",
+            "{} cannot be kept: no table of prices is built in yet, so the price of {reference} is not known; limit \
+             tokens with --max-tokens instead",
             source_name("--max-cost", limit.source)
         )));
     }
@@ -93,7 +94,10 @@ fn connect(
                 None => BaseUrl::openai(),
                 Some(url) => url.value.parse().map_err(|error: countersign_llm::BaseUrlError| {
                     let name = source_name("--base-url", url.source);
-                    Refusal::new(reason_of(url.source), format!("{name} `{}`: {error}", url.value))
+                    Refusal::new(
+                        reason_of(url.source),
+                        format!("{name} `{}`: {error}", text::address(&url.value)),
+                    )
                 })?,
             };
             let key = key(&url, api_key_file.map(|file| file.value.as_path()), inherited.as_deref())?;

@@ -23,8 +23,8 @@ const MAX_REV: usize = 1024;
 pub(crate) struct Place {
     pub(crate) source: Source,
     pub(crate) sources: Sources,
-    /// Everything of the user's that cells may be shown.
-    shown: Vec<PathBuf>,
+    /// Everything of the user's that cells may be shown, and the work tree, which may be shown to the next run.
+    project: Vec<PathBuf>,
 }
 
 /// A git repository on disk.
@@ -71,12 +71,12 @@ pub(crate) fn find(repo: Option<&Path>, base: Option<&str>, include_dirty: bool)
     let rev = anchored(&found, rev).map_err(refuse)?;
     let repository = escape(found.work_tree.as_deref().unwrap_or(&found.common));
     let work_tree = if include_dirty { found.work_tree.clone() } else { None };
-    let mut shown = vec![found.common.clone()];
-    shown.extend(work_tree.clone());
+    let mut project = vec![found.common.clone()];
+    project.extend(found.work_tree);
     Ok(Place {
         source: Source::Git { repository, rev, include_dirty },
         sources: Sources::Git { git_dir: found.common, work_tree },
-        shown,
+        project,
     })
 }
 
@@ -121,14 +121,14 @@ pub(crate) fn root_of(dir: &Path) -> Result<Root, String> {
 
 /// Cells are shown the repository; the home, where every session's record lies, must not be in it, nor it in the home.
 pub(super) fn apart(place: &Place, home: &Path) -> Result<(), Refusal> {
-    for shown in &place.shown {
-        if home.starts_with(shown) || shown.starts_with(home) {
+    for part in &place.project {
+        if home.starts_with(part) || part.starts_with(home) {
             return Err(Refusal::new(
                 Reason::Config,
                 format!(
                     "the home {} and the project {} lie inside one another: set COUNTERSIGN_HOME to a directory elsewhere",
                     home.display(),
-                    shown.display()
+                    part.display()
                 ),
             ));
         }
@@ -151,7 +151,7 @@ fn plain(dir: PathBuf, base: Option<&str>, include_dirty: bool) -> Result<Place,
     }
     Ok(Place {
         source: Source::Directory { path: escape(&dir) },
-        shown: vec![dir.clone()],
+        project: vec![dir.clone()],
         sources: Sources::Directory(dir),
     })
 }
@@ -415,6 +415,13 @@ mod tests {
         assert!(apart(&place, &root.join("p/.home")).is_err());
         assert!(apart(&place, &root).is_err());
         assert!(apart(&place, &root.join("home")).is_ok());
+        git_dir(&root.join("r/.git"));
+        for dirty in [false, true] {
+            let place = find(Some(&root.join("r")), None, dirty).unwrap();
+            assert!(apart(&place, &root.join("r/.home")).is_err(), "{dirty}");
+            assert!(apart(&place, &root.join("r/.git/home")).is_err(), "{dirty}");
+            assert!(apart(&place, &root.join("rest")).is_ok(), "{dirty}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use countersign_types::{Digest, Outcome, PrincipalId, Reason, SessionId, TenantI
 
 use crate::args::{Format, TraceMode};
 use crate::home::Home;
+use crate::lease;
 use crate::ports::{MachineClock, MachineIds, SessionFiles};
 use crate::refusal::Refusal;
 use crate::result::{ErrorResult, RunResult};
@@ -28,6 +29,8 @@ pub(crate) struct Prepared {
     pub(crate) sources: Sources,
     /// What people should know about this run before it begins.
     pub(crate) notes: Vec<String>,
+    /// What the result says of it besides.
+    pub(crate) degraded: Vec<String>,
     pub(crate) format: Format,
     pub(crate) trace: TraceMode,
     pub(crate) signals: Arc<Signals>,
@@ -83,13 +86,18 @@ pub(crate) async fn begin(prepared: Prepared) -> RunResult {
     if let Err(error) = countersign_engine::submit(&ports, new).await {
         return failed(&prepared, &error.into()).await;
     }
-    drive(&prepared, countersign_engine::drive(&ports, &prepared.id, &holder())).await
+    let holder = holder();
+    let driving = lease::taken(|| countersign_engine::drive(&ports, &prepared.id, &holder));
+    let mut result = drive(&prepared, driving).await;
+    result.degraded.splice(0..0, prepared.degraded);
+    result
 }
 
 /// Goes on with a session that was parked.
 pub(crate) async fn resume(prepared: Prepared) -> RunResult {
     let ports = prepared.ports();
-    drive(&prepared, countersign_engine::resume(&ports, &prepared.id, &holder())).await
+    let holder = holder();
+    drive(&prepared, lease::taken(|| countersign_engine::resume(&ports, &prepared.id, &holder))).await
 }
 
 async fn drive(prepared: &Prepared, driving: impl Future<Output = Result<Ended, EngineError>>) -> RunResult {
@@ -148,8 +156,8 @@ async fn insisted(prepared: &Prepared) -> RunResult {
             prepared.id
         );
         result.outcome = Some(Outcome::Canceled);
-        result.reason = Reason::Signal.as_str();
-        result.exit_code = Outcome::Canceled.exit_code();
+        result.reason = Some(Reason::Signal.as_str());
+        result.exit_code = Some(Outcome::Canceled.exit_code());
         result.error = Some(ErrorResult { kind: Reason::Signal.as_str(), message });
     }
     result
@@ -180,6 +188,18 @@ pub(crate) async fn known(home: &Home, id: &SessionId) -> Result<(), Refusal> {
     Ok(home.store.session(id).await.map(|_| ())?)
 }
 
+/// Refuses a session without an end.
+pub(crate) fn ended(home: &Home, id: &SessionId, view: &countersign_engine::View) -> Result<(), Refusal> {
+    if view.outcome.is_some() {
+        return Ok(());
+    }
+    Err(Refusal::usage(if lease::held(home, id) {
+        format!("session {id} is running: wait for its end")
+    } else {
+        lease::lost(id)
+    }))
+}
+
 /// The patch of a session, checked against its journal.
 pub(crate) fn patch(
     home: &Home,
@@ -187,6 +207,7 @@ pub(crate) fn patch(
     view: &countersign_engine::View,
 ) -> Result<Vec<u8>, Refusal> {
     let Some(patch) = &view.patch else {
+        ended(home, id, view)?;
         return Err(Refusal::usage(format!(
             "session {id} has no patch: its agent changed nothing that can be delivered"
         )));

@@ -1,0 +1,42 @@
+//! Whether somebody drives a session: a session's lease is a lock on a file, which the kernel releases when its holder
+//! dies.
+
+use std::time::Duration;
+
+use countersign_engine::{Ended, EngineError};
+use countersign_store::StoreError;
+use countersign_types::SessionId;
+
+use crate::home::Home;
+
+/// Times that a driver asks for a lease before it believes that another driver has it.
+const ASKS: u32 = 25;
+
+/// Between two of them. Others that only look hold a lock for microseconds.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Does a process drive this session? Only looks: neither the lease's number nor its holder is changed, and others may
+/// look at the same time.
+pub(crate) fn held(home: &Home, id: &SessionId) -> bool {
+    let Ok(lock) = std::fs::File::open(home.session(id).join("lock")) else { return false };
+    matches!(lock.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock))
+}
+
+/// What to say of a turn that has no end and that nobody drives.
+pub(crate) fn lost(id: &SessionId) -> String {
+    format!("session {id} is lost: its process died; `countersign resume {id}` closes it as interrupted")
+}
+
+/// Drives, although somebody may be looking whether it is driven just when the lease is asked for.
+pub(crate) async fn taken<F>(mut drive: impl FnMut() -> F) -> Result<Ended, EngineError>
+where
+    F: Future<Output = Result<Ended, EngineError>>,
+{
+    for _ in 1..ASKS {
+        match drive().await {
+            Err(EngineError::Store(StoreError::LeaseHeld { .. })) => tokio::time::sleep(PAUSE).await,
+            ended => return ended,
+        }
+    }
+    drive().await
+}
