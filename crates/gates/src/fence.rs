@@ -6,7 +6,7 @@ use countersign_guest::protocol::{
     FenceFile, FenceFinding, FenceKind, FenceKindGuard, FenceVerdict, WriteGuard,
 };
 use countersign_kernel::contract::CheckTerms;
-use countersign_tree::{Change, EntryMode, FIXED_DIRS, Glob, GlobError, GlobSet, Manifest, TreePath};
+use countersign_tree::{Change, EntryMode, Glob, GlobError, GlobSet, Manifest, TreePath};
 use countersign_types::{GateStatus, Reason};
 use serde::{Deserialize, Serialize};
 
@@ -243,69 +243,6 @@ impl Fence {
         true
     }
 
-    /// A new file that would be used in place of one that the check relies on.
-    fn new_file_shadows(&self, change: &Change) -> Option<String> {
-        if change.before.is_some() {
-            return None;
-        }
-        let path = change.path.as_bytes();
-        let (dir, name) = (parent(path), change.path.file_name());
-        // GNU make prefers GNUmakefile to makefile to Makefile (76).
-        if (name == b"GNUmakefile" || name == b"makefile") && self.make_dirs.contains(dir) {
-            return Some("make would read it in place of the existing Makefile".to_owned());
-        }
-        let is_link = change.after.as_ref().is_some_and(|e| e.mode == EntryMode::Symlink);
-        if is_link && FIXED_DIRS.iter().any(|fixed| fixed.as_bytes() == name) {
-            return Some("a link with this name stands for a directory that no tree holds".to_owned());
-        }
-        if change.after.as_ref().is_some_and(|e| e.size > 0)
-            && let Some(why) = self.package_of_tests(path)
-        {
-            return Some(why);
-        }
-        let (dir, module, is_package) =
-            importable(path).or_else(|| linked_package(path).filter(|_| is_link))?;
-        // pytest puts a test's directory first on the path unless that directory is a package itself.
-        let in_tests = (dir.split(|b| *b == b'/').any(|part| part == b"tests") || dir == b"test")
-            && TreePath::new([dir, b"/__init__.py"].concat())
-                .is_ok_and(|path| self.base.get(&path).is_none());
-        let is_start = dir.is_empty() || self.named.import_dirs.contains(dir);
-        if !(is_start || dir == b"src" || in_tests) || self.base_has_module(dir, module) {
-            return None;
-        }
-        let stands_for_runner = RUNNER_MODULES.contains(&module) || module.starts_with("pytest_");
-        // Where pytest has put a directory of tests, most standard modules are loaded already.
-        let stands_for_other =
-            self.shadows.contains(module) && (is_start || (in_tests && (!is_package || is_link)));
-        if stands_for_runner || stands_for_other {
-            return Some(format!("Python would import it in place of the module `{module}`"));
-        }
-        // A decoy of the product's module beside the tests is what they would import (14, 22).
-        let is_aside = in_tests || (is_start && !dir.is_empty() && dir != b"src");
-        if is_aside && (self.base_has_module(b"", module) || self.base_has_module(b"src", module)) {
-            return Some(format!("tests would import it in place of the product's `{module}`"));
-        }
-        None
-    }
-
-    /// A new `__init__.py` that is not empty, in a directory of existing Python tests: Python runs it before each of them.
-    fn package_of_tests(&self, path: &[u8]) -> Option<String> {
-        let (dir, _, true) = importable(path)? else { return None };
-        let package = parent(path);
-        let inside = [package, b"/"].concat();
-        let entries = self.base.entries();
-        let start = entries.partition_point(|entry| entry.path.as_bytes() < inside.as_slice());
-        let below = entries[start..].iter().map(|e| e.path.as_bytes()).take_while(|p| p.starts_with(&inside));
-        let in_tests = self.protects_existing(path);
-        let mut tests = below.filter(|p| {
-            p.ends_with(b".py") && self.protects_existing(p) && (in_tests || parent(p) == package)
-        });
-        tests.next().map(|_| {
-            let dir = String::from_utf8_lossy(if dir.is_empty() { package } else { last_part(package) });
-            format!("Python would run it before every existing test in `{}`", dir.escape_debug())
-        })
-    }
-
     /// Whether a rule protects an existing file at this path.
     fn protects_existing(&self, path: &[u8]) -> bool {
         let rules = self.active.iter().filter(|(rule, _)| rule.means == Means::ProtectedExisting);
@@ -315,14 +252,6 @@ impl Fence {
     fn is_linked_test(&self, path: &TreePath) -> bool {
         let path = path.as_bytes();
         self.linked_tests.iter().any(|at| path == at.as_slice() || is_below(path, at))
-    }
-
-    fn base_has_module(&self, dir: &[u8], module: &str) -> bool {
-        let prefix = if dir.is_empty() { Vec::new() } else { [dir, b"/"].concat() };
-        [".py", "/__init__.py"].iter().any(|end| {
-            let path = [&prefix, module.as_bytes(), end.as_bytes()].concat();
-            TreePath::new(path).is_ok_and(|path| self.base.get(&path).is_some())
-        })
     }
 
     fn folds_to_auto_loaded(&self, path: &TreePath) -> bool {
@@ -480,26 +409,6 @@ fn clipped(text: &str) -> String {
     text[..end].to_owned()
 }
 
-/// The directory and the name under which Python would import a file, and whether the file makes a package. Extension
-/// modules and byte code without source are imported like sources.
-fn importable(path: &[u8]) -> Option<(&[u8], &str, bool)> {
-    let (dir, name) = (parent(path), last_part(path));
-    let stem = name.split(|b| *b == b'.').next().unwrap_or(name);
-    if ![&b".py"[..], b".pyc", b".so", b".pyd"].iter().any(|end| name.ends_with(end)) {
-        return None;
-    }
-    let (dir, module, is_package) =
-        if stem == b"__init__" { (parent(dir), last_part(dir), true) } else { (dir, stem, false) };
-    std::str::from_utf8(module).ok().map(|module| (dir, module, is_package))
-}
-
-/// A link that Python would import as a package. Where it leads is not asked.
-fn linked_package(path: &[u8]) -> Option<(&[u8], &str, bool)> {
-    let name = std::str::from_utf8(last_part(path)).ok()?;
-    let is_name = name.chars().all(|c| c == '_' || c.is_alphanumeric());
-    (is_name && !name.starts_with(|c: char| c.is_ascii_digit())).then(|| (parent(path), name, true))
-}
-
 /// False for a path that no `ProtectedExisting` row can match: each of their patterns holds one of these words, and
 /// looking for a word is far cheaper than matching patterns over every file of a large base.
 fn may_be_test(path: &TreePath) -> bool {
@@ -543,5 +452,6 @@ fn linked_tests(active: &[(&'static Rule, GlobSet)], base: &Manifest) -> BTreeSe
     targets.filter(|target| !target.is_empty()).collect()
 }
 
+mod shadow;
 #[cfg(test)]
 mod tests;
