@@ -1,6 +1,6 @@
 //! What is said of a session without an end: one that a process runs, and one whose process died. And what is said where
 //! a run had less of a sandbox than it could have had.
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, outside of test functions")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of test functions")]
 
 mod common;
 #[path = "common/project.rs"]
