@@ -190,6 +190,9 @@ pub const RULES: &[Rule] = &[
             "**/site-packages/**",
             "**/dist-packages/**",
             "**/pyvenv.cfg",
+            // Entry points of the group `pytest11` are plug-ins wherever a directory of the import path holds them.
+            "**/*.dist-info/**",
+            "**/*.egg-info/**",
         ],
         "Python or pytest loads it by itself",
     ),

@@ -110,6 +110,12 @@ fn every_path_rule_stops_its_attack_and_lets_its_honest_twin_pass() {
         (PYTEST, "~conftest.py", Some(Reason::ProtectedFiles), "python.runner_config"),
         (PYTEST, "+src/conftest.py", Some(Reason::PlantedRunnerConfig), "python.runner_config"),
         (PYTEST, "+tests/pytest.ini", Some(Reason::PlantedRunnerConfig), "python.runner_config"),
+        (
+            PYTEST,
+            "+evil-1.0.dist-info/entry_points.txt",
+            Some(Reason::PlantedRunnerConfig),
+            "python.runner_config",
+        ),
         (PYTEST, "+.pytest.ini", Some(Reason::PlantedRunnerConfig), "python.runner_config"),
         (PYTEST, "+sitecustomize.py", Some(Reason::PlantedRunnerConfig), "python.runner_config"),
         (
