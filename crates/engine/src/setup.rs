@@ -163,7 +163,7 @@ impl Workshop<'_> {
 
     fn with_setup_detail(&self, mut named: Named, receipt: &JobReceipt) -> Named {
         if receipt.end != (JobEnd::Exited { code: 0 }) {
-            let text = format!("the setup command failed: {}", countersign_tools::job_result(receipt));
+            let text = format!("the setup command failed: {}", countersign_tools::operator_result(receipt));
             named.push(("detail", self.ports.redactor.redact_str(&text).into_owned().into_bytes()));
         }
         named
@@ -261,7 +261,7 @@ impl Workshop<'_> {
         let mut named =
             vec![("stdout", cells::kept(&receipt.stdout)), ("stderr", cells::kept(&receipt.stderr))];
         if let Some(detail) = countersign_gates::environment_failure(Some(&receipt.end)) {
-            let text = format!("{detail}\n{}", countersign_tools::job_result(&receipt));
+            let text = format!("{detail}\n{}", countersign_tools::operator_result(&receipt));
             named.push(("detail", text.into_bytes()));
         }
         Ok((EffectResult::Probe { job: summary_of(&receipt.end) }, named))
@@ -294,7 +294,7 @@ impl Workshop<'_> {
         let judged = countersign_gates::judge_base(&terms, &receipt, probe.as_ref());
         let (verdict, detail) = kernel_verdict(&judged);
         let detail = if matches!(verdict, BaseVerdict::Environment) {
-            format!("{detail}\n{}", countersign_tools::job_result(&receipt))
+            format!("{detail}\n{}", countersign_tools::operator_result(&receipt))
         } else {
             detail
         };

@@ -9,5 +9,5 @@ mod render;
 mod schema;
 
 pub use parse::{MAX_ARGUMENT_BYTES, Parsed, ToolCallSpec, parse};
-pub use render::{check_refused, denied, job_result, not_stored, one_line};
+pub use render::{check_refused, denied, job_result, not_stored, one_line, operator_result};
 pub use schema::{Schema, offered};

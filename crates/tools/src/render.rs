@@ -34,12 +34,20 @@ fn escape(c: char) -> String {
 /// The result of a command as the model reads it: how it ended, then its output with what was left out counted.
 #[must_use]
 pub fn job_result(receipt: &JobReceipt) -> String {
+    described(receipt, "pass a larger timeout_s, or run less")
+}
+
+/// The same for the person whose command it was: a set-up, a probe or a check.
+#[must_use]
+pub fn operator_result(receipt: &JobReceipt) -> String {
+    described(receipt, "raise --check-timeout (a set-up has 10 minutes at the most)")
+}
+
+fn described(receipt: &JobReceipt, advice: &str) -> String {
     let how = match &receipt.end {
         JobEnd::Exited { code } => format!("exit {code}"),
         JobEnd::Signaled { signal } => format!("killed by signal {signal}"),
-        JobEnd::Limit { which: LimitHit::Timeout } => {
-            "ended by the time limit; pass a larger timeout_s, or run less".to_owned()
-        }
+        JobEnd::Limit { which: LimitHit::Timeout } => format!("ended by the time limit; {advice}"),
         JobEnd::Limit { which: LimitHit::Oom } => "ended: out of memory".to_owned(),
         JobEnd::Limit { which: LimitHit::Pids } => "ended: too many processes".to_owned(),
         JobEnd::Limit { which: LimitHit::Output } => "ended: too much output".to_owned(),
