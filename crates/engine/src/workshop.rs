@@ -321,6 +321,7 @@ impl<'p> Workshop<'p> {
 
     pub(crate) fn fence(&self, base: &Manifest) -> Result<Fence, Fail> {
         Fence::new(&self.contract.protect, &self.contract.checks, base)
+            .map(|fence| fence.scoped(&self.contract.scope))
             .map_err(|e| Fail::because(Reason::Config, e.to_string()))
     }
 
