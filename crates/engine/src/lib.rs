@@ -1,6 +1,6 @@
 //! The engine: the one loop that drives a turn, and the one boundary that acts.
 //!
-//! Read [`drive`] first: it is the story of a task from top to bottom. `perform` carries out what the kernel planned;
+//! Read the module `drive` first: it is the story of a task from top to bottom. `perform` carries out what the kernel planned;
 //! everything below it is one effect each.
 //!
 //! Architecture invariants: the clock, ids, sleep, store, cells and models are ports ([`Ports`]); nothing here opens a

@@ -64,6 +64,9 @@ fn compare(root_rules: &str, c_rules: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Without stars that stand beside other characters (`a**`): git's matcher compares addresses of two buffers there
+/// (`prev_p < text` in wildmatch.c), so what it answers before a slash changes from run to run. What the manual says of
+/// them is a row of the unit test.
 fn any_rules() -> impl Strategy<Value = String> {
     let part = proptest::sample::select(vec![
         "a",
@@ -80,7 +83,6 @@ fn any_rules() -> impl Strategy<Value = String> {
         "[!a]*",
         "[[:alpha:]]",
         "\\a",
-        "a**",
         "***",
     ]);
     let line =
