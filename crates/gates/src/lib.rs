@@ -3,7 +3,7 @@
 //! The order in which a turn uses this crate: [`Fence::write_guard`] while the agent works; then, on a sealed tree,
 //! [`Fence::judge`] says what is wrong by path alone and which changed files need a parser, the guest parses those,
 //! [`FencePlan::conclude`] decides; [`Scope::violations`]; [`CheckPlan::job`] for each room, and [`judge_base`] and
-//! [`judge_final`] read the receipts; [`feedback`] tells the agent about a red attempt.
+//! [`judge_final`] read the receipts; [`feedback()`] tells the agent about a red attempt.
 //!
 //! Architecture invariants: no I/O, no clock, no process; nothing here parses what a file holds (the guest does that,
 //! inside a cell); a rule is a row of one table in [`rules`]; what cannot be told is `unverifiable`, never a pass;

@@ -2,7 +2,7 @@
 //!
 //! A *record* is one thing that must stay: a function with a test attribute, an item under `#[cfg(test)]`, every item
 //! inside such a module. Its text is the tokens without comments and white space, in a form that rustfmt does not
-//! change (see [`canon`](super::canon)). What encloses it (modules, `impl` headers, their attributes) is part of it, so
+//! change (see [`canon`]). What encloses it (modules, `impl` headers, their attributes) is part of it, so
 //! an item that was moved under another `cfg` or into a macro is no longer the same item.
 
 use std::collections::HashSet;
