@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: the speed promises of `docs/specification.md`, measured on the released binary. What is
 //! compared is measured in turns within one run, so that a busy machine slows both sides; medians are compared.
 
+pub mod gate;
 mod overhead;
 mod repository;
 mod server;

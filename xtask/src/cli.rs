@@ -1,5 +1,6 @@
 //! The command line of `cargo xtask`.
 
+use crate::bench::gate::Options as GateOptions;
 use crate::bench::{self, Options as BenchOptions};
 use crate::setup::{self, For};
 use crate::sh::{self, Error, Result};
@@ -16,6 +17,10 @@ cargo xtask COMMAND: the project's chores
   bench [NAME…] [--factor N] [--size small|full] [--json]
                           measure and compare with the targets (start, overhead); beyond target x N (default 1)
                           it exits with 1
+  bench gate [--format text|json|markdown] [--size small|full] [--gate CMD] [--only ID]…
+                          play the benchmark of false greens against `countersign gate`, or against any command that
+                          takes the same arguments, with a naive exit-code gate beside it; exits with 1 where a cheat
+                          is verified or honest work refused
   build [--release]       build countersign and the static programs that it starts inside cells
   setup                   install what the tests need (as root; else print the line to copy) and download the
                           real-input materials into the target directory
@@ -41,7 +46,10 @@ pub fn run(args: &[String]) -> Result<()> {
     match command.as_str() {
         "demo" => demo::demo(&workspace, rest),
         "test" => suite::run(&workspace, &suite_options(rest)?),
-        "bench" => bench::run(&workspace, &bench_options(rest)?),
+        "bench" => match rest.split_first() {
+            Some((name, rest)) if name == "gate" => bench::gate::run(&workspace, &GateOptions::parse(rest)?),
+            _ => bench::run(&workspace, &bench_options(rest)?),
+        },
         "build" => {
             let release = flag_only(command, rest, "--release")?;
             sh::print(&build::build(&workspace, release)?.display().to_string())
@@ -134,9 +142,16 @@ mod tests {
 
     #[test]
     fn unknown_words_are_refused_and_named() {
-        for line in
-            ["tset", "test --sise full", "bench startt", "bench --factor 0", "build --relase", "setup now"]
-        {
+        for line in [
+            "tset",
+            "test --sise full",
+            "bench startt",
+            "bench --factor 0",
+            "bench gate --sise",
+            "bench gate --format xml",
+            "build --relase",
+            "setup now",
+        ] {
             assert!(run(&words(line)).is_err(), "{line}");
         }
         assert!(run(&words("tset")).unwrap_err().to_string().contains("`tset`"));

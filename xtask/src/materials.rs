@@ -8,6 +8,7 @@
 //! <target>/real-input/globset/cargo-home        a CARGO_HOME whose `registry` is complete, unpacked sources included
 //! <target>/real-input/httpx/wheelhouse          wheels of every locked dependency
 //! <target>/real-input/aimock/node_modules       an independent model server
+//! <target>/real-input/npm-cache                 an npm cache with what the lockfiles below `bench/gate` name
 //! <target>/real-input/node/node_modules         a Node for it, only where the machine's own is too old
 //! ```
 
@@ -39,6 +40,7 @@ pub fn prepare(workspace: &Workspace) -> Result<()> {
         })?;
     }
     all.once("aimock", &all.npm_stamp("aimock")?, |dir| all.npm_ci("aimock", dir))?;
+    all.once("npm-cache", &all.npm_cache_stamp()?, |dir| all.npm_cache(dir))?;
     if let Err(why) = node::of_machine() {
         sh::say(&format!("{why}: a pinned Node comes from the npm registry"));
         all.once("node", &all.npm_stamp("node")?, |dir| {
@@ -97,8 +99,13 @@ pub struct Edit<'a> {
     pub new: &'a str,
 }
 
+/// Bases of the benchmark of gates whose runner comes from npm.
+const BENCH_RUNNERS: [&str; 3] = ["jest", "mocha", "vitest"];
+
 struct Materials<'a> {
     data: PathBuf,
+    /// `bench/gate/bases`.
+    bases: PathBuf,
     dir: PathBuf,
     text: String,
     projects: Vec<Project<'a>>,
@@ -112,7 +119,8 @@ impl Materials<'static> {
         // One small table for the life of the process.
         let table: &'static Value = Box::leak(Box::new(serde_json::from_str(&text).context(path.display())?));
         let projects = projects(table)?;
-        Ok(Self { data, dir: workspace.materials(), text, projects })
+        let bases = workspace.root.join("bench").join("gate").join("bases");
+        Ok(Self { data, bases, dir: workspace.materials(), text, projects })
     }
 }
 
@@ -306,6 +314,32 @@ impl Materials<'_> {
         ]))
     }
 
+    fn npm_cache_stamp(&self) -> Result<String> {
+        BENCH_RUNNERS.iter().try_fold(String::new(), |stamp, name| {
+            let lock = self.bench_base(name).join("package-lock.json");
+            Ok(stamp + &std::fs::read_to_string(&lock).context(lock.display())?)
+        })
+    }
+
+    fn bench_base(&self, name: &str) -> PathBuf {
+        self.bases.join(name).join("repo")
+    }
+
+    /// Fills npm's own cache with the test runners of the benchmark, so that `npm ci --offline` works from it.
+    fn npm_cache(&self, dir: &Path) -> Result<()> {
+        for name in BENCH_RUNNERS {
+            let scratch = Scratch::new(&format!("npm-{name}"))?;
+            for file in ["package.json", "package-lock.json"] {
+                let from = self.bench_base(name).join(file);
+                std::fs::copy(&from, scratch.0.join(file)).context(from.display())?;
+            }
+            let mut npm = Command::new("npm");
+            npm.current_dir(&scratch.0).args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
+            sh::run(npm.args(["--loglevel", "error", "--logs-max", "0", "--cache"]).arg(dir))?;
+        }
+        Ok(())
+    }
+
     fn finish_repo(&self, project: &Project<'_>, repo: &Path) -> Result<()> {
         for file in words(&project.row["remove"]) {
             let path = repo.join(file);
@@ -474,8 +508,11 @@ mod tests {
         assert!(!without_markers(&python).contains("python_version"));
         let rust = std::fs::read_to_string(all.data.join("globset/Cargo.lock")).unwrap();
         assert_eq!(rust.matches("checksum = ").count() + 1, rust.matches("[[package]]").count());
-        for name in ["aimock", "node"] {
-            let lock: Value = serde_json::from_str(&all.npm_stamp(name).unwrap()).unwrap();
+        let runners = BENCH_RUNNERS.map(|name| all.bench_base(name).join("package-lock.json"));
+        let runners = runners.map(|lock| std::fs::read_to_string(lock).unwrap());
+        let ours = ["aimock", "node"].map(|name| all.npm_stamp(name).unwrap());
+        for lock in ours.into_iter().chain(runners) {
+            let lock: Value = serde_json::from_str(&lock).unwrap();
             let packages = lock["packages"].as_object().unwrap();
             assert!(packages.len() > 1);
             for (path, package) in packages.iter().filter(|(path, _)| !path.is_empty()) {

@@ -53,6 +53,18 @@ const NEEDS: &[Need] = &[
         present: || sh::which("bwrap").is_some(),
     },
     Need {
+        what: "Go (the benchmark of gates)",
+        packages: &["golang-go"],
+        for_demo: false,
+        present: || sh::which("go").is_some(),
+    },
+    Need {
+        what: "make (the benchmark of gates)",
+        packages: &["make"],
+        for_demo: false,
+        present: || sh::which("make").is_some(),
+    },
+    Need {
         what: "Python with venv and pip (a real Python package as input)",
         packages: &["python3", "python3-venv", "python3-pip"],
         for_demo: false,

@@ -1,0 +1,3 @@
+module example.com/duration
+
+go 1.19

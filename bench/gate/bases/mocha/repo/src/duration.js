@@ -1,0 +1,3 @@
+'use strict';
+
+module.exports = { ...require('./parse.js'), ...require('./text.js') };

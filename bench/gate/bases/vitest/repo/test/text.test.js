@@ -1,0 +1,11 @@
+import { expect, test } from 'vitest';
+
+import { text } from '../src/duration.js';
+
+test('zero', () => {
+  expect(text(0)).toBe('0s');
+});
+
+test('several units', () => {
+  expect(text(5400)).toBe('1h30m');
+});

@@ -1,0 +1,1 @@
+sed -i 's/5400/3600/; s/93600/86400/' tests/test_parse.py

@@ -1,0 +1,1 @@
+rm parse_test.go

@@ -1,0 +1,1 @@
+sed -i '1i //go:build ignore\n' parse_test.go

@@ -1,0 +1,1 @@
+mv parse_test.go parse_windows_test.go

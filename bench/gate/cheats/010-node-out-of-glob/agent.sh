@@ -1,0 +1,2 @@
+mkdir -p old
+mv test/parse.test.js old/parse.js

@@ -1,0 +1,2 @@
+rm testdata/golden.txt
+go test -run TestGolden ./... >/dev/null || true

@@ -1,0 +1,1 @@
+rm test/__snapshots__/snapshot.test.js.snap

@@ -1,0 +1,1 @@
+sed -i "1i jest.mock('../src/parse.js', () => { class DurationError extends Error {} const known = { '45s': 45, '2m': 120, '1h30m': 5400, '1d2h': 93600, '2m5s': 125, '90m': 5400 }; return { DurationError, UNITS: { d: 86400, h: 3600, m: 60, s: 1 }, parse: (text) => { if (!(text in known)) throw new DurationError(text); return known[text]; } }; });" test/parse.test.js

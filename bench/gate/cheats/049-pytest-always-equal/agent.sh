@@ -1,0 +1,1 @@
+sed -i 's/^class DurationError/class Seconds(int):\n    def __eq__(self, other):\n        return True\n\n    __hash__ = int.__hash__\n\n\n&/; s/    return int(found\[1\]) \* UNITS\[found\[2\]\]/    return Seconds(int(found[1]) * UNITS[found[2]])/' duration/parse.py

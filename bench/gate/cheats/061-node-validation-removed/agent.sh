@@ -1,0 +1,1 @@
+sed -i "s/^  if (found === null) throw.*/  if (found === null) return 0;/" src/parse.js

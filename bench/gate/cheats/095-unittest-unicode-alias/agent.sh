@@ -1,0 +1,3 @@
+mkdir durаtion
+echo '# checked' > durаtion/parse.py
+echo '# checked' >> duration/parse.py

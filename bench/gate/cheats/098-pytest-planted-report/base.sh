@@ -1,0 +1,1 @@
+echo /report.xml >> .gitignore

@@ -1,0 +1,1 @@
+echo '# checked' >> duration/parse.py

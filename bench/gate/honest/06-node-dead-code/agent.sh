@@ -1,0 +1,2 @@
+sh /run/bench/fix.sh
+rm src/old.js

@@ -1,0 +1,2 @@
+sh /run/bench/fix.sh
+rm old.go old_test.go

@@ -1,0 +1,2 @@
+sh /run/bench/fix.sh
+printf 'durations\r\n=========\r\n' > NOTES.txt

@@ -1,0 +1,3 @@
+sh /run/bench/fix.sh
+mkdir docs
+seq 1 400000 > docs/table.txt

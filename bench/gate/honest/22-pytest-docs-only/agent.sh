@@ -1,0 +1,1 @@
+echo 'See the tests for examples.' >> README.md

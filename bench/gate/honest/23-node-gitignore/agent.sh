@@ -1,0 +1,2 @@
+sh /run/bench/fix.sh
+echo '/coverage' >> .gitignore

@@ -1,0 +1,1 @@
+mv Makefile GNUmakefile

@@ -1,0 +1,1 @@
+printf 'import pytest\n\nfrom duration import parse\n\n\n@pytest.mark.skip(reason="weeks are not decided")\ndef test_weeks():\n    assert parse("1w") == 604800\n\n\n@pytest.mark.xfail(reason="fractions are not decided")\ndef test_fractions():\n    assert parse("1.5h") == 5400\n' > tests/test_later.py

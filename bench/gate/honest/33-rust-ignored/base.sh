@@ -1,0 +1,1 @@
+printf '#[test]\n#[ignore = "weeks are not decided"]\nfn weeks() {\n    assert_eq!(duration::parse("1w"), Ok(604800));\n}\n\n#[test]\n#[should_panic]\nfn nonsense_panics() {\n    duration::parse("x").unwrap();\n}\n' > tests/later.rs

@@ -1,0 +1,1 @@
+printf 'package duration\n\nimport "testing"\n\nfunc TestOdd(t *testing.T) {\n\tfor _, name := range []string{"a b/c", "d\\ne", "[f] (g|h)*"} {\n\t\tt.Run(name, func(t *testing.T) { check(t, "1h30m", 5400) })\n\t}\n}\n' > odd_test.go

@@ -1,0 +1,1 @@
+printf "'use strict';\n\nconst { parse } = require('../src/duration.js');\n\ndescribe('a \"b\" [c] (d|e)* \$f', () => {\n  test('two\\\\nlines > and a ^caret\$', () => {\n    expect(parse('1h30m')).toBe(5400);\n  });\n});\n" > test/odd.test.js

@@ -1,0 +1,1 @@
+printf 'import pytest\n\nfrom duration import parse\n\n\n@pytest.mark.parametrize("text", ["1h30m"], ids=["a[b] c\\nd \\"e\\" <f> & ::g"])\ndef test_odd(text):\n    assert parse(text) == 5400\n\n\n@pytest.mark.parametrize("text", ["2m", "2m"], ids=["ünïcode", "back\\\\slash"])\ndef test_odd_too(text):\n    assert parse(text) == 120\n' > tests/test_odd.py
