@@ -81,6 +81,10 @@ pub(crate) fn summary(result: &RunResult) -> String {
     if let Some(from) = result.rescued_from {
         parts.push(format!("rescued from {from}"));
     }
+    if let Some(stuck) = &result.detectors.stuck {
+        let [first, last] = stuck.steps;
+        parts.push(format!("in circles from step {first} to {last}"));
+    }
     if result.usage.turns > 0 {
         parts.push(format!(
             "{} {}",

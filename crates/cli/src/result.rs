@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use countersign_engine::View;
+use countersign_kernel::Finding;
 use countersign_types::{
     Digest, GateKey, GateStatus, Millis, Outcome, Reason, SessionId, Strength, Tier, TierProperty, Trust,
 };
@@ -48,6 +49,7 @@ pub(crate) struct RunResult {
     pub(crate) degraded: Vec<String>,
     pub(crate) error: Option<ErrorResult>,
     pub(crate) rescued_from: Option<Reason>,
+    pub(crate) detectors: DetectorsResult,
     /// When the provider's limit ends, milliseconds since the Unix epoch.
     pub(crate) reset_at: Option<Millis>,
     /// Signed evidence; not made yet by this version.
@@ -95,6 +97,30 @@ pub(crate) struct PresetResult {
     pub(crate) name: String,
     pub(crate) digest: Digest,
     pub(crate) canonical: bool,
+}
+
+/// What watched for circles, and what it saw.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct DetectorsResult {
+    /// The set of rules; None without a contract.
+    pub(crate) version: Option<&'static str>,
+    /// The agent was told, once.
+    pub(crate) nudged: Option<FindingResult>,
+    /// The agent went on and was stopped; what it had done was judged.
+    pub(crate) stuck: Option<FindingResult>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct FindingResult {
+    pub(crate) reason: Reason,
+    /// The first and the last step that showed it.
+    pub(crate) steps: [u32; 2],
+}
+
+impl FindingResult {
+    const fn of(finding: Finding) -> Self {
+        Self { reason: finding.reason, steps: [finding.first, finding.last] }
+    }
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -159,6 +185,11 @@ impl RunResult {
                 .as_ref()
                 .map(|error| ErrorResult { kind: error.kind.as_str(), message: error.message.clone() }),
             rescued_from: view.rescued_from,
+            detectors: DetectorsResult {
+                version: contract.map(|contract| contract.detectors.as_str()),
+                nudged: view.nudged.map(FindingResult::of),
+                stuck: view.stuck.map(FindingResult::of),
+            },
             reset_at: view.reset_at,
             bundle: None,
         }
@@ -230,6 +261,7 @@ impl RunResult {
             degraded: Vec::new(),
             error: None,
             rescued_from: None,
+            detectors: DetectorsResult::default(),
             reset_at: None,
             bundle: None,
         }

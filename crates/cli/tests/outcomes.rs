@@ -19,11 +19,6 @@ use serde_json::{Value, json};
 /// Reasons that nothing of this version can reach, and the issue that owes them.
 const OWED: &[(Reason, &str)] = &[
     (Reason::Budget, "6: prices, without which a limit in dollars is refused"),
-    (Reason::Repeat, "3: detectors"),
-    (Reason::Alternate, "3: detectors"),
-    (Reason::Discovery, "3: detectors"),
-    (Reason::Stagnant, "3: detectors"),
-    (Reason::ToolFormat, "3: detectors"),
     (Reason::Request, "5: the command `cancel`"),
     (Reason::ProfileChanged, "3: profiles"),
     (Reason::ApprovalImpossible, "5: approvals"),
@@ -70,6 +65,12 @@ impl Stage<'_> {
     /// The usual project under its check.
     fn checked(&self, turns: &Value, extra: &[&str]) -> Option<Ended> {
         self.run(PROJECT, turns, &[&["--check", CHECK], extra].concat())
+    }
+
+    /// The usual project and a model that makes one call after another, for as long as it is asked.
+    fn circle(&self, call: impl Fn(u32) -> Value) -> Option<Ended> {
+        let turns: Vec<Value> = (0..40).map(|n| json!({ "calls": [call(n)] })).collect();
+        self.checked(&Value::from(turns), &[])
     }
 
     /// The same, stopped while a command of the agent runs.
@@ -299,6 +300,37 @@ const SCENARIOS: &[Scenario] = &[
         reason: Reason::Output,
         gates: "pnpafnaa",
         play: |s| s.against("length", &json!({ "role": "assistant", "content": "I think that" })),
+    },
+    Scenario {
+        reason: Reason::Repeat,
+        gates: "pnpafnaa",
+        play: |s| s.circle(|_| json!({ "tool": "read_file", "args": { "path": "answer" } })),
+    },
+    Scenario {
+        reason: Reason::Alternate,
+        gates: "pnpafnaa",
+        play: |s| {
+            s.circle(|n| json!({ "tool": "read_file", "args": { "path": if n % 2 == 0 { "answer" } else { "README" } } }))
+        },
+    },
+    Scenario {
+        reason: Reason::Discovery,
+        gates: "pnpafnaa",
+        play: |s| s.circle(|n| json!({ "tool": "search", "args": { "pattern": format!("word{n}") } })),
+    },
+    Scenario {
+        reason: Reason::Stagnant,
+        gates: "pnpafnaa",
+        play: |s| {
+            s.circle(
+                |n| json!({ "tool": "run", "args": { "command": format!(": {n}; echo no answer; exit 1") } }),
+            )
+        },
+    },
+    Scenario {
+        reason: Reason::ToolFormat,
+        gates: "pnpafnaa",
+        play: |s| s.circle(|n| json!({ "tool": "think", "args": { "thought": n } })),
     },
     Scenario { reason: Reason::Auth, gates: "nnnannaa", play: |s| s.checked(&failing(401, None), &[]) },
     Scenario {

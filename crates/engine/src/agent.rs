@@ -156,6 +156,7 @@ impl Workshop<'_> {
             stop,
             calls,
             text_bytes: text.trim().len() as u64,
+            reasoning: reply.reasoning,
         };
         Ok((result, named))
     }
@@ -216,6 +217,7 @@ impl Workshop<'_> {
         stop: &Stop,
     ) -> Outcome {
         let spec = self.spec_of(turn, effect).map_err(|e| Fail::because(Reason::CellDied, e.to_string()))?;
+        let mut silent = false;
         let (text, ok, refused, job, wrote) = match &spec.parsed {
             Parsed::Invalid { why } => (format!("error: {why}"), false, true, None, false),
             Parsed::Finish { .. } => {
@@ -249,6 +251,7 @@ impl Workshop<'_> {
                 let job = cells::job(self.ports, argv, paths.workspace, env, wall)?;
                 let receipt = cells::run_job(cell.as_ref(), job, stop).await?;
                 let receipt = cells::redacted(&self.ports.redactor, receipt);
+                silent = receipt.stdout.total == 0 && receipt.stderr.total == 0;
                 let ok = matches!(receipt.end, JobEnd::Exited { code: 0 });
                 (countersign_tools::job_result(&receipt), ok, false, Some(summary_of(&receipt.end)), true)
             }
@@ -256,7 +259,8 @@ impl Workshop<'_> {
         let text = self.ports.redactor.redact_str(&text).into_owned();
         // Whatever may have written leaves a checkpoint that is durable before this effect's completion.
         let tree = if wrote && tool.may_write() { Some(self.checkpoint(turn).await?) } else { None };
-        let result = EffectResult::Tool { ok, refused, tree, output_bytes: text.len() as u64, job };
+        let said = if silent { None } else { countersign_tools::said(&text) };
+        let result = EffectResult::Tool { ok, refused, tree, output_bytes: text.len() as u64, job, said };
         self.results.insert(effect, (text.clone(), ok));
         Ok((result, vec![("result", text.into_bytes())]))
     }

@@ -211,6 +211,9 @@ impl Journal {
                     Event::AttemptReturned { .. } => {
                         payloads.feedback.iter().map(|text| ("feedback", text.clone().into_bytes())).collect()
                     }
+                    Event::Nudged { finding } => {
+                        vec![("nudge", countersign_tools::nudge(finding).into_bytes())]
+                    }
                     Event::EffectCompleted { effect, .. } | Event::EffectFailed { effect, .. } => {
                         payloads.by_effect.get(effect).cloned().unwrap_or_default()
                     }

@@ -103,6 +103,10 @@ pub(crate) async fn rebuild(
                 let text = store.payload(id, *seq, "feedback").await?;
                 transcript.feedback(String::from_utf8_lossy(&text).into_owned());
             }
+            Event::Nudged { .. } => {
+                let text = store.payload(id, *seq, "nudge").await?;
+                transcript.feedback(String::from_utf8_lossy(&text).into_owned());
+            }
             _ => {}
         }
     }
@@ -114,7 +118,7 @@ pub(crate) async fn rebuild(
 pub struct TranscriptEntry {
     pub seq: u64,
     pub at: Millis,
-    /// `task`, `model`, `call`, `result`, `feedback`, `check`, `stdout`, `stderr`, `message`.
+    /// `task`, `model`, `call`, `result`, `feedback`, `nudge`, `check`, `stdout`, `stderr`, `message`.
     pub role: &'static str,
     pub effect: Option<EffectId>,
     pub text: String,
@@ -132,6 +136,7 @@ pub async fn transcript(store: &dyn Store, id: &SessionId) -> Result<Vec<Transcr
             ("calls", "call"),
             ("result", "result"),
             ("feedback", "feedback"),
+            ("nudge", "nudge"),
             ("detail", "check"),
             // What a setup, a probe or a check wrote: why it was red is what people look for first.
             ("stdout", "stdout"),

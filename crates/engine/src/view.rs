@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use countersign_kernel::{EffectResult, Event, PatchState, Session, Usage};
+use countersign_kernel::{EffectResult, EndPath, Event, Finding, PatchState, Session, Usage};
 use countersign_store::{Store, StoredEvent};
 use countersign_types::{
     Digest, EffectId, GateKey, GateStatus, Millis, Money, Outcome, Reason, SessionId, Strength, Tier,
@@ -48,6 +48,10 @@ pub struct View {
     pub rescued_from: Option<Reason>,
     pub reset_at: Option<Millis>,
     pub active_ms: Millis,
+    /// What the agent was told that it did in circles.
+    pub nudged: Option<Finding>,
+    /// The detector that stopped the agent, whatever was judged after that.
+    pub stuck: Option<Finding>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,6 +163,8 @@ impl View {
             rescued_from: None,
             reset_at: None,
             active_ms: Millis(0),
+            nudged: None,
+            stuck: None,
         }
     }
 
@@ -194,6 +200,10 @@ impl View {
         }
         if let Some(approved) = turn.approved_at {
             view.active_ms = updated_at.saturating_sub(approved).saturating_sub(turn.idle);
+        }
+        view.nudged = turn.watch.nudged();
+        if let Some(EndPath::Stuck { finding }) = turn.path {
+            view.stuck = Some(finding);
         }
         for (key, slot) in &mut view.gates {
             let gate = turn.gate(*key, &session.contract);

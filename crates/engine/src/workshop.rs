@@ -281,6 +281,7 @@ impl<'p> Workshop<'p> {
                     self.transcript().feedback(text.to_owned());
                 }
             }
+            Event::Nudged { finding } => self.transcript().feedback(countersign_tools::nudge(finding)),
             _ => {}
         }
     }

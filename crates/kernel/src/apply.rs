@@ -2,6 +2,7 @@
 
 use countersign_types::{EffectId, GateKey, Millis};
 
+use crate::detect::Seen;
 use crate::effect::{EffectKind, EffectResult, EffectState};
 use crate::event::{Event, RecoverDecision};
 use crate::gates::Gate;
@@ -46,11 +47,14 @@ fn apply_to_turn(turn: &mut Turn, at: Millis, event: &Event) {
         Event::EffectDispatched { effect } => {
             if let Some(outstanding) = turn.outstanding.get_mut(effect) {
                 outstanding.state = EffectState::Dispatched;
+                if matches!(outstanding.kind, EffectKind::Tool { .. }) {
+                    turn.watch.begun(at);
+                }
             }
         }
         Event::EffectCompleted { effect, result } => {
             if let Some(outstanding) = turn.outstanding.remove(effect) {
-                complete(turn, *effect, outstanding, result);
+                complete(turn, at, *effect, outstanding, result);
             }
         }
         Event::EffectFailed { effect, failure } => {
@@ -81,7 +85,7 @@ fn apply_to_turn(turn: &mut Turn, at: Millis, event: &Event) {
             turn.lost = true;
         }
         Event::EffectDenied { effect, .. } => {
-            turn.calls_done.insert(call_index(*effect));
+            see_call(turn, at, *effect, None);
         }
         Event::RetryScheduled { not_before, .. } => {
             turn.failure = None;
@@ -99,6 +103,7 @@ fn apply_to_turn(turn: &mut Turn, at: Millis, event: &Event) {
             turn.gates.insert(*gate, Gate { status: *status, reason: *reason, strength: *strength, by: *by });
         }
         Event::AttemptReturned { gate, .. } => return_to_work(turn, *gate),
+        Event::Nudged { finding } => turn.watch.tell(*finding),
         Event::CancelRequested { how } => turn.cancel = Some(*how),
         Event::DrainRequested => {
             turn.drain = true;
@@ -142,7 +147,7 @@ fn begin_model_call(turn: &mut Turn, effect: EffectId) {
     turn.calls_done.clear();
 }
 
-fn complete(turn: &mut Turn, effect: EffectId, outstanding: Outstanding, result: &EffectResult) {
+fn complete(turn: &mut Turn, at: Millis, effect: EffectId, outstanding: Outstanding, result: &EffectResult) {
     match result {
         EffectResult::Import { tree, commit, entries, dirty } => {
             turn.base = Some(Base { tree: *tree, commit: commit.clone(), entries: *entries, dirty: *dirty });
@@ -162,7 +167,7 @@ fn complete(turn: &mut Turn, effect: EffectId, outstanding: Outstanding, result:
             turn.last_cell = Some(cell.clone());
             turn.cell = Some(cell);
         }
-        EffectResult::ModelCall { usage, cost, stop, calls, text_bytes } => {
+        EffectResult::ModelCall { usage, cost, stop, calls, text_bytes, reasoning } => {
             turn.budget.settle(outstanding.reserve, *usage, *cost);
             turn.model_done = true;
             turn.reply_open = true;
@@ -172,9 +177,9 @@ fn complete(turn: &mut Turn, effect: EffectId, outstanding: Outstanding, result:
             turn.calls.clone_from(calls);
             turn.calls_done.clear();
             turn.text_bytes = *text_bytes;
+            turn.watch.asked(calls, *reasoning);
         }
         EffectResult::Tool { refused, tree, output_bytes, .. } => {
-            turn.calls_done.insert(call_index(effect));
             if let Some(tree) = tree {
                 turn.head = Some(*tree);
             }
@@ -182,6 +187,7 @@ fn complete(turn: &mut Turn, effect: EffectId, outstanding: Outstanding, result:
             if !refused && charged(outstanding.kind) {
                 turn.budget.tool_actions = turn.budget.tool_actions.saturating_add(1);
             }
+            see_call(turn, at, effect, Some(result));
         }
         EffectResult::Seal { tree, unsealable } => {
             if *unsealable == 0 {
@@ -216,6 +222,21 @@ fn complete(turn: &mut Turn, effect: EffectId, outstanding: Outstanding, result:
     }
 }
 
+/// A call of the current message is decided. None: it was denied.
+fn see_call(turn: &mut Turn, at: Millis, effect: EffectId, result: Option<&EffectResult>) {
+    let (ok, job, said) = match result {
+        Some(EffectResult::Tool { ok, job, said, .. }) => (*ok, *job, *said),
+        _ => (false, None, None),
+    };
+    if let Some(call) = turn.call_of(effect).copied() {
+        turn.watch.saw(Seen { call, ok, job, said });
+    }
+    turn.calls_done.insert(call_index(effect));
+    if turn.all_calls_done() {
+        turn.watch.closed(turn.step, turn.head, at);
+    }
+}
+
 /// Does the kind cost a tool action?
 pub(crate) const fn charged(kind: EffectKind) -> bool {
     match kind {
@@ -238,5 +259,6 @@ fn return_to_work(turn: &mut Turn, gate: GateKey) {
     turn.model_done = true;
     turn.reply_open = false;
     turn.text_bytes = 0;
+    turn.watch.restart();
     turn.unsealable_offered |= gate == GateKey::Seal;
 }

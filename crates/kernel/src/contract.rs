@@ -35,6 +35,9 @@ pub struct Contract {
     /// How many claims are judged before a red one ends the turn. At least 1.
     pub attempts: u32,
     pub limits: Limits,
+    /// What ends a turn that goes round in circles. A contract from before there was any has none.
+    #[serde(default)]
+    pub detectors: Detectors,
     /// Instruction files of the repository are read as data at the start.
     pub repository_instructions: bool,
 }
@@ -43,6 +46,32 @@ impl Contract {
     /// The digest of the canonical bytes.
     pub fn digest(&self) -> Result<Digest, serde_json::Error> {
         Ok(Digest::of(&canonical_json(self)?))
+    }
+
+    /// The agent may look and ask, nothing else.
+    #[must_use]
+    pub fn looks_only(&self) -> bool {
+        self.preset.name.starts_with("question")
+    }
+}
+
+/// Which set of detectors watches the steps. A set's rules never change; other rules are a set of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Detectors {
+    #[default]
+    #[serde(rename = "off")]
+    Off,
+    #[serde(rename = "detectors@1")]
+    V1,
+}
+
+impl Detectors {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::V1 => "detectors@1",
+        }
     }
 }
 

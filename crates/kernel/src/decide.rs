@@ -6,6 +6,7 @@ use countersign_types::{Digest, EffectId, GateKey, Millis, Outcome, Reason, Turn
 use crate::apply::{apply, charged};
 use crate::budget::Reservation;
 use crate::contract::{Contract, Network};
+use crate::detect::{self, Due};
 use crate::effect::{
     BaseVerdict, Capability, Class, EffectFailure, EffectKind, EffectResult, JobSummary, ToolName, WorkPermit,
 };
@@ -217,7 +218,7 @@ fn answer(next: &mut Draft, command: &Command) -> Result<(), Refusal> {
 fn granted(contract: &Contract) -> Vec<Capability> {
     // Setup and checks are the operator's own commands: the contract names them, whatever the agent may do.
     let mut all = vec![Capability::TreeRead, Capability::ModelCall, Capability::CheckRun, Capability::Export];
-    if contract.preset.name.starts_with("question") {
+    if contract.looks_only() {
         return all;
     }
     all.extend([Capability::TreeWrite, Capability::CommandRun]);
@@ -473,7 +474,13 @@ fn working(turn: &Turn, contract: &Contract, now: Millis) -> Option<Event> {
     if needs_step && turn.step >= limits.turns {
         return Some(begin(turn, EndPath::Cap { reason: Reason::Turns }));
     }
-    None
+    if !needs_step {
+        return None;
+    }
+    detect::due(turn, contract).map(|due| match due {
+        Due::Nudge(finding) => Event::Nudged { finding },
+        Due::Stop(finding) => begin(turn, EndPath::Stuck { finding }),
+    })
 }
 
 fn judge(turn: &Turn, contract: &Contract, path: EndPath) -> Option<Event> {

@@ -299,6 +299,9 @@ pub enum EffectResult {
         calls: Vec<PlannedCall>,
         /// Bytes of text beside the calls; a claim when there are no calls.
         text_bytes: u64,
+        /// Digest of the reasoning that came with it, readable or not. None: none came.
+        #[serde(default)]
+        reasoning: Option<Digest>,
     },
     Tool {
         ok: bool,
@@ -308,6 +311,9 @@ pub enum EffectResult {
         tree: Option<Digest>,
         output_bytes: u64,
         job: Option<JobSummary>,
+        /// Digest of what it said, durations left out. None: it said nothing.
+        #[serde(default)]
+        said: Option<Digest>,
     },
     Seal {
         tree: Digest,

@@ -3,7 +3,7 @@
 use countersign_types::{Digest, EffectId, GateKey, GateStatus, Millis, Outcome, Reason, Strength, TurnId};
 use serde::{Deserialize, Serialize};
 
-use crate::{Capability, EffectFailure, EffectKind, EffectResult, Reservation, WorkPermit};
+use crate::{Capability, EffectFailure, EffectKind, EffectResult, Finding, Reservation, WorkPermit};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
@@ -87,6 +87,10 @@ pub enum Event {
         attempt: u32,
         gate: GateKey,
     },
+    /// A detector struck: the agent is told that it goes round in circles. Payload `nudge`.
+    Nudged {
+        finding: Finding,
+    },
     CancelRequested {
         how: CancelHow,
     },
@@ -118,6 +122,20 @@ pub enum EndPath {
     Finish { empty: bool },
     /// A cap or the deadline.
     Cap { reason: Reason },
+    /// A detector, after the agent was told.
+    Stuck { finding: Finding },
+}
+
+impl EndPath {
+    /// Why the agent was stopped, where it did not stop by itself. Such a turn may be rescued, never tried again.
+    #[must_use]
+    pub const fn cut_short(self) -> Option<Reason> {
+        match self {
+            Self::Claim { .. } | Self::Finish { .. } => None,
+            Self::Cap { reason } => Some(reason),
+            Self::Stuck { finding } => Some(finding.reason),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,6 +172,7 @@ impl Event {
             Self::AttemptBegun { .. } => "attempt_begun",
             Self::GateDecided { .. } => "gate_decided",
             Self::AttemptReturned { .. } => "attempt_returned",
+            Self::Nudged { .. } => "nudged",
             Self::CancelRequested { .. } => "cancel_requested",
             Self::DrainRequested => "drain_requested",
             Self::Resumed => "resumed",
@@ -180,6 +199,7 @@ impl Event {
         "attempt_begun",
         "gate_decided",
         "attempt_returned",
+        "nudged",
         "cancel_requested",
         "drain_requested",
         "resumed",

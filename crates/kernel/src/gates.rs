@@ -72,7 +72,7 @@ pub(crate) fn next(turn: &Turn, contract: &Contract, path: EndPath) -> GatePlanS
 /// What an undecided gate needs, or its decision; None when the plan goes past it.
 fn ask(turn: &Turn, contract: &Contract, path: EndPath, key: GateKey) -> Option<GatePlanStep> {
     let is_armed = armed(key, contract);
-    let capped = matches!(path, EndPath::Cap { .. });
+    let cut_short = path.cut_short().is_some();
     let decide = |gate| Some(GatePlanStep::Decide(key, gate));
     match key {
         // A tree is sealed on every path, also without a check: it is what the patch delivers.
@@ -85,7 +85,7 @@ fn ask(turn: &Turn, contract: &Contract, path: EndPath, key: GateKey) -> Option<
             EndPath::Claim { empty: true } | EndPath::Finish { empty: true } => {
                 decide(failed(Reason::EmptyAnswer, None))
             }
-            _ if is_armed && !capped => decide(passed(None)),
+            _ if is_armed && !cut_short => decide(passed(None)),
             _ => None,
         },
         GateKey::Fence | GateKey::Scope | GateKey::Change => {
@@ -104,7 +104,7 @@ fn ask(turn: &Turn, contract: &Contract, path: EndPath, key: GateKey) -> Option<
             })
         }
         GateKey::Check => {
-            if !is_armed || (capped && turn.inspected.is_some_and(|i| i.changed == 0)) {
+            if !is_armed || (cut_short && turn.inspected.is_some_and(|i| i.changed == 0)) {
                 return None;
             }
             if let Some(run) = turn.rooms.iter().find(|run| run.status != GateStatus::Passed) {
@@ -149,13 +149,13 @@ fn check_passed(turn: &Turn, contract: &Contract) -> Gate {
 }
 
 fn after_stop(turn: &Turn, contract: &Contract, path: EndPath, key: GateKey, gate: Gate) -> GatePlanStep {
-    let capped = matches!(path, EndPath::Cap { .. });
+    let cut_short = path.cut_short().is_some();
     let steps_left = turn.step < contract.limits.turns;
     let offer_unsealable = key == GateKey::Seal && !turn.unsealable_offered;
     let work_again = matches!(key, GateKey::Check | GateKey::Change | GateKey::Answer)
         && gate.reason != Some(Reason::TooWeak)
         && turn.attempt < contract.attempts;
-    if !capped && steps_left && (offer_unsealable || work_again) {
+    if !cut_short && steps_left && (offer_unsealable || work_again) {
         return GatePlanStep::Return(key);
     }
     conclude(turn, contract, path, Some((key, gate)))
@@ -194,15 +194,15 @@ fn ending(
     });
     let checked = !contract.checks.is_empty();
     let check = turn.gates.get(&GateKey::Check).filter(|gate| gate.status == GateStatus::Passed);
-    match (path, named) {
-        (EndPath::Cap { reason }, Some(named)) => match named.reason {
+    match (path.cut_short(), named) {
+        (Some(reason), Some(named)) => match named.reason {
             // What the agent did to the rules outweighs how far it came.
             Reason::ProtectedFiles | Reason::PlantedRunnerConfig | Reason::ProfileChanged | Reason::Paths => {
                 named
             }
             _ => end(reason),
         },
-        (EndPath::Cap { reason }, None) => match check {
+        (Some(reason), None) => match check {
             Some(gate) if changed => {
                 Ending { strength: gate.strength, rescued_from: Some(reason), ..end(Reason::ChecksPassed) }
             }

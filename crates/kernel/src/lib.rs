@@ -12,6 +12,7 @@ mod apply;
 mod budget;
 pub mod contract;
 mod decide;
+mod detect;
 mod effect;
 mod event;
 mod gates;
@@ -21,6 +22,7 @@ mod work;
 pub use apply::apply;
 pub use budget::{Budget, Reservation, Usage};
 pub use decide::{Authority, Command, Intent, Receipt, ReceiptBody, Refusal, decide};
+pub use detect::{Finding, Watch};
 pub use effect::{
     BaseVerdict, Capability, Class, EffectFailure, EffectKind, EffectResult, EffectState, JobSummary,
     ModelStop, PlannedCall, RedCause, ToolName, WorkPermit,

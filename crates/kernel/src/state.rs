@@ -13,7 +13,7 @@ use crate::effect::{
     BaseVerdict, EffectFailure, EffectKind, EffectState, JobSummary, PlannedCall, WorkPermit,
 };
 use crate::event::{CancelHow, EndPath};
-use crate::{Capability, Gate};
+use crate::{Capability, Gate, Watch};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
@@ -112,6 +112,8 @@ pub struct Turn {
     pub fresh: bool,
     pub lost: bool,
     pub budget: Budget,
+    /// What the detectors remember of the steps.
+    pub watch: Watch,
     pub ending: Option<Ending>,
 }
 
@@ -258,6 +260,7 @@ impl Turn {
             fresh: true,
             lost: false,
             budget: Budget::default(),
+            watch: Watch::default(),
             ending: None,
         }
     }

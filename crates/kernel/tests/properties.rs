@@ -35,6 +35,7 @@ fn contract(dice: &mut Dice<'_>) -> Contract {
         })
         .collect::<Vec<_>>();
     let question = dice.one_in(4);
+    let patient = dice.one_in(3);
     Contract {
         schema: CONTRACT_SCHEMA.to_owned(),
         preset: PresetRef {
@@ -61,15 +62,16 @@ fn contract(dice: &mut Dice<'_>) -> Contract {
         min_strength: dice.one_in(4).then_some(StrengthLevel::Ids),
         attempts: 1 + u32::from(dice.roll(3)),
         limits: Limits {
-            turns: 1 + u32::from(dice.roll(6)),
+            turns: 1 + u32::from(dice.roll(6)) + if patient { 40 } else { 0 },
             tokens: dice.one_in(3).then_some(50),
             cost: None,
             deadline: Millis(500),
-            tool_actions: 1 + u32::from(dice.roll(8)),
+            tool_actions: 1 + u32::from(dice.roll(8)) + if patient { 100 } else { 0 },
             output_bytes: 100,
             command_timeout: Millis(100),
             model_retries: 2,
         },
+        detectors: if dice.one_in(4) { Detectors::Off } else { Detectors::V1 },
         repository_instructions: true,
     }
 }
@@ -128,14 +130,16 @@ fn result(dice: &mut Dice<'_>, kind: EffectKind, expect: impl Fn(CheckIndex) -> 
                 },
                 calls,
                 text_bytes: u64::from(dice.roll(2)),
+                reasoning: dice.one_in(3).then(|| tree(dice.roll(3))),
             }
         }
         EffectKind::Tool { tool } => EffectResult::Tool {
-            ok: true,
+            ok: !dice.one_in(3),
             refused: dice.one_in(5),
             tree: tool.may_write().then(|| tree(dice.roll(3))),
             output_bytes: u64::from(dice.roll(30)),
             job: None,
+            said: dice.one_in(2).then(|| tree(dice.roll(3))),
         },
         EffectKind::Seal => {
             EffectResult::Seal { tree: tree(dice.roll(3)), unsealable: u64::from(dice.one_in(5)) }

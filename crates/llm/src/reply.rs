@@ -1,4 +1,4 @@
-use countersign_types::Money;
+use countersign_types::{Digest, Money};
 use serde::{Deserialize, Serialize};
 
 use crate::RawJson;
@@ -14,6 +14,8 @@ pub struct Reply {
     pub usage: Usage,
     /// Only what the provider itself reported. None: unknown, see [`crate::Price`].
     pub cost: Option<Money>,
+    /// Digest of the reasoning in the message, readable or not. None: there is none.
+    pub reasoning: Option<Digest>,
     /// The response body exactly as it arrived. [`crate::Provider::decode`] reads the same reply from it again.
     pub raw: Vec<u8>,
     /// The assistant message in the provider's own form, to be replayed in place.

@@ -4,10 +4,14 @@
 //! pinned by a snapshot.
 #![forbid(unsafe_code)]
 
+mod nudge;
 mod parse;
 mod render;
+mod said;
 mod schema;
 
+pub use nudge::nudge;
 pub use parse::{MAX_ARGUMENT_BYTES, Parsed, ToolCallSpec, parse};
 pub use render::{check_refused, denied, job_result, not_stored, one_line, operator_result};
+pub use said::said;
 pub use schema::{Schema, offered};

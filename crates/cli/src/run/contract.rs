@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use countersign_config::Resolved;
-use countersign_kernel::contract::{CONTRACT_SCHEMA, Contract, EnvironmentTerms, Limits, Network, PresetRef};
+use countersign_kernel::contract::{
+    CONTRACT_SCHEMA, Contract, Detectors, EnvironmentTerms, Limits, Network, PresetRef,
+};
 use countersign_types::Trust;
 
 use crate::run::Wish;
@@ -64,6 +66,7 @@ pub(super) fn build(
             command_timeout: resolved.command_timeout.value,
             model_retries: resolved.model_retries,
         },
+        detectors: Detectors::V1,
         repository_instructions: resolved.trust.value != Trust::Untrusted,
     }
 }

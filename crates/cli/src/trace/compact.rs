@@ -129,6 +129,10 @@ fn committed(session: &Session, at: Millis, event: &Event, begun: &mut Begun) ->
         Event::AttemptReturned { attempt, gate } => {
             Some(plain(Tone::Care, &format!("attempt {attempt} did not pass {gate}; the agent works on")))
         }
+        Event::Nudged { finding } => {
+            let words = format!("step {}  the agent was told that it goes round in circles", finding.last);
+            Some(plain(Tone::Care, &format!("{words}: {} since step {}", finding.reason, finding.first)))
+        }
         Event::CancelRequested { .. } => {
             Some(plain(Tone::Care, "canceling: everything that runs is stopped"))
         }
@@ -246,8 +250,8 @@ mod tests {
     use super::*;
     use countersign_config::CODING;
     use countersign_kernel::contract::{
-        CONTRACT_SCHEMA, CheckTerms, Contract, EnvironmentTerms, Expect, Limits, ModelTerms, Network,
-        PresetRef, Source,
+        CONTRACT_SCHEMA, CheckTerms, Contract, Detectors, EnvironmentTerms, Expect, Limits, ModelTerms,
+        Network, PresetRef, Source,
     };
     use countersign_kernel::{Class, EffectFailure, Reservation, WorkPermit};
     use countersign_types::{Digest, GateKey, Reason, Strength, StrengthLevel, TierProperty, Trust, TurnId};
@@ -287,6 +291,7 @@ mod tests {
                 command_timeout: Millis(1),
                 model_retries: 1,
             },
+            detectors: Detectors::V1,
             repository_instructions: true,
         })
     }
@@ -318,6 +323,7 @@ mod tests {
             strength,
             by: None,
         };
+        let finding = countersign_kernel::Finding { reason: Reason::Stagnant, first: 3, last: 9 };
         let strength = Strength { level: StrengthLevel::RedBefore, in_process: true };
         let observed: countersign_types::TierProperties = [TierProperty::Userns, TierProperty::Netns].into();
         let events = [
@@ -397,6 +403,7 @@ mod tests {
             (9900, Event::AttemptReturned { attempt: 1, gate: GateKey::Check }),
             (9900, gate(GateKey::Check, GateStatus::Passed, None, Some(strength))),
             (9900, done(effect(9, 2), EffectResult::Patch { patch: tree, bytes: 359 })),
+            (9900, Event::Nudged { finding }),
             (9900, Event::CancelRequested { how: countersign_kernel::CancelHow::Signal }),
             (9900, Event::DrainRequested),
             (9900, Event::Resumed),

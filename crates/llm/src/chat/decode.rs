@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use countersign_types::Money;
+use countersign_types::{Digest, Money};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -64,6 +64,7 @@ pub(crate) fn decode(call: u64, body: &[u8]) -> Result<Reply, SendError> {
     let (calls, repair) = read_calls(call, message.get("tool_calls"))?;
     let refusal = message.text("refusal").filter(|text| !text.is_empty()).or(content.refusal);
     let stop = stop(choice.finish_reason.and_then(text).as_deref(), !calls.is_empty(), refusal.is_some())?;
+    let reasoning = reasoning(&message);
     let assistant = if repair || message.text("role").is_none() {
         repaired(message, &calls)
     } else {
@@ -76,9 +77,28 @@ pub(crate) fn decode(call: u64, body: &[u8]) -> Result<Reply, SendError> {
         stop,
         usage: read_usage(&usage),
         cost: usage.get("cost").and_then(Value::as_f64).and_then(money),
+        reasoning,
         raw: body.to_vec(),
         assistant: assistant.map_err(|error| bad(&format!("the message cannot be replayed: {error}")))?,
     })
+}
+
+/// Where servers put what the model thought. It is replayed as it is and never read; that it changed says that the model
+/// is thinking.
+const REASONING: &[&str] =
+    &["reasoning", "reasoning_content", "reasoning_details", "thinking", "thinking_blocks"];
+
+fn reasoning(message: &Object<'_>) -> Option<Digest> {
+    let mut thought = Vec::new();
+    for name in REASONING {
+        if let Some(value) =
+            message.get(name).map(RawValue::get).filter(|value| !matches!(*value, "\"\"" | "[]"))
+        {
+            thought.extend_from_slice(name.as_bytes());
+            thought.extend_from_slice(value.as_bytes());
+        }
+    }
+    (!thought.is_empty()).then(|| Digest::of(&thought))
 }
 
 /// An answer arrived, so the provider has done its work.
@@ -251,6 +271,24 @@ mod tests {
 
     fn call(id: &str, name: &str, arguments: &str) -> Call {
         Call { id: id.into(), name: name.into(), arguments: arguments.into() }
+    }
+
+    #[test]
+    fn reasoning_is_known_by_its_digest_wherever_a_server_puts_it() {
+        let of = |name: &str, thought: Value| {
+            let mut message = json!({"role": "assistant", "content": "hi"});
+            message[name] = thought;
+            read(message, json!("stop")).reasoning
+        };
+        for name in REASONING {
+            let one = of(name, json!([{"type": "reasoning.encrypted", "data": "a"}]));
+            assert!(one.is_some(), "{name}");
+            assert_ne!(one, of(name, json!([{"type": "reasoning.encrypted", "data": "b"}])), "{name} moved");
+            for nothing in [json!(null), json!(""), json!([])] {
+                assert_eq!(of(name, nothing), None, "{name}");
+            }
+        }
+        assert_eq!(of("content", json!("another")), None, "what is said is no reasoning");
     }
 
     #[test]
