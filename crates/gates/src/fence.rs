@@ -11,7 +11,7 @@ use countersign_types::{GateStatus, Reason};
 use serde::{Deserialize, Serialize};
 
 use crate::programs::{Links, Named, escaped, parent};
-use crate::rules::{Means, RULES, RUNNER_MODULES, Rule, When};
+use crate::rules::{Means, PACKAGE_FILES, RUNNER_MODULES, Rule, When, rules};
 use crate::runner::base_name;
 use crate::shell::plain_words;
 use crate::stdlib::STDLIB_MODULES;
@@ -33,8 +33,8 @@ const NAMED: &str = "the check's command names it; if it is the file to be chang
 #[derive(Debug)]
 pub struct Fence {
     contract: GlobSet,
-    /// The rows of [`RULES`] whose condition on the contract holds.
-    active: Vec<(&'static Rule, GlobSet)>,
+    /// The rows of [`rules`] whose condition on the contract holds; what a runner loads by itself first.
+    active: Vec<Active>,
     /// What the checks' commands name.
     named: Named,
     /// Where links of the base that a rule knows as tests lead: directories (and files) whose content is tests too.
@@ -46,6 +46,33 @@ pub struct Fence {
     crate_dirs: BTreeSet<Vec<u8>>,
     /// Directories of the base that hold a Makefile, for the names that would win over it.
     make_dirs: BTreeSet<Vec<u8>>,
+    /// Directories of the base that hold a `go.mod`.
+    module_dirs: BTreeSet<Vec<u8>>,
+    /// Directories below the root that hold a package of their own, with tests beside its manifest.
+    package_dirs: BTreeSet<Vec<u8>>,
+}
+
+/// A row of the table that holds for this contract.
+#[derive(Debug)]
+struct Active {
+    rule: &'static Rule,
+    globs: GlobSet,
+    /// Those that are anchored at the root, and so at each package's root.
+    anchored: GlobSet,
+}
+
+impl Active {
+    fn new(rule: &'static Rule) -> Result<Self, GlobError> {
+        let anchored = rule.globs.iter().filter(|glob| !glob.starts_with("**/"));
+        let anchored = anchored.filter(|_| rule.means == Means::ProtectedExisting);
+        Ok(Self { rule, globs: GlobSet::new(rule.globs)?, anchored: GlobSet::new(anchored)? })
+    }
+
+    fn matches(&self, path: &[u8], package_dirs: &BTreeSet<Vec<u8>>) -> bool {
+        let is_below =
+            |dir: &[u8]| package_dirs.contains(dir) && self.anchored.matches(&path[dir.len() + 1..]);
+        self.globs.matches(path) || (!self.anchored.is_empty() && ancestors(path).any(is_below))
+    }
 }
 
 /// What the paths alone say, and what the guest must parse.
@@ -76,33 +103,38 @@ impl Fence {
         let words = command_words(checks);
         let mut named = Named::by(checks.iter().map(|check| check.argv.as_slice()), base);
         // The runner's keys of these are compared, and the rest of them is ordinary.
-        let manifests =
-            RULES.iter().filter(|r| matches!(r.means, Means::Mixed(k) if k != FenceKind::RustItems));
-        let manifests = GlobSet::new(manifests.flat_map(|rule| rule.globs))?;
+        let is_manifest = |rule: &&Rule| matches!(rule.means, Means::Mixed(kind) if !matches!(kind, FenceKind::RustItems | FenceKind::GoItems));
+        let manifests = GlobSet::new(rules().filter(is_manifest).flat_map(|rule| rule.globs))?;
         named.files.retain(|path, _| !manifests.matches(path.as_bytes()));
-        let active: Vec<(&'static Rule, GlobSet)> = RULES
-            .iter()
+        let mut active: Vec<Active> = rules()
             .filter(|rule| match rule.when {
                 When::Always | When::Link => true,
                 When::CheckRuns(names) => names.iter().any(|name| words.contains(*name)),
                 When::CheckRunsScript => named.runs_script,
             })
-            .map(|rule| Ok((rule, GlobSet::new(rule.globs)?)))
+            .map(Active::new)
             .collect::<Result<_, GlobError>>()?;
+        // Stable: otherwise the order of the table.
+        active.sort_by_key(|active| active.rule.means != Means::AutoLoaded);
         let dirs_of = |names: &[&[u8]]| -> BTreeSet<Vec<u8>> {
             let entries = base.entries().iter().filter(|e| names.contains(&e.path.file_name()));
             entries.map(|e| parent(e.path.as_bytes()).to_vec()).collect()
         };
         let mut shadows: BTreeSet<String> = STDLIB_MODULES.iter().map(|name| (*name).to_owned()).collect();
         shadows.extend(named.modules.iter().cloned());
+        let package_dirs = dirs_of(&PACKAGE_FILES.map(str::as_bytes));
+        let package_dirs: BTreeSet<Vec<u8>> =
+            package_dirs.into_iter().filter(|dir| !dir.is_empty()).collect();
         Ok(Self {
             contract: GlobSet::new(protect)?,
-            linked_tests: linked_tests(&active, base),
+            linked_tests: linked_tests(&active, &package_dirs, base),
             active,
             named,
             shadows,
             crate_dirs: dirs_of(&[b"Cargo.toml"]),
             make_dirs: dirs_of(&[b"Makefile", b"makefile"]),
+            module_dirs: dirs_of(&[b"go.mod"]),
+            package_dirs,
             base: base.clone(),
         })
     }
@@ -185,11 +217,16 @@ impl Fence {
         if let Some(why) = self.new_file_shadows(change) {
             return find(FenceVerdict::Planted, "runner.shadow", &why);
         }
+        if let Some((verdict, why)) = self.vendored(change) {
+            let rule = if verdict == FenceVerdict::Note { "note.vendored" } else { "go.vendor" };
+            return find(verdict, rule, why);
+        }
         let is_new = change.before.is_none();
         let is_link = change.after.as_ref().is_some_and(|e| e.mode == EntryMode::Symlink);
         let mut known_name = false;
-        for (rule, globs) in &self.active {
-            if (rule.when == When::Link && !is_link) || !globs.matches(path.as_bytes()) {
+        for active in &self.active {
+            let rule = active.rule;
+            if (rule.when == When::Link && !is_link) || !active.matches(path.as_bytes(), &self.package_dirs) {
                 continue;
             }
             known_name = true;
@@ -236,17 +273,38 @@ impl Fence {
         if digest(&change.before) == digest(&change.after) {
             return false;
         }
-        if kind == FenceKind::CargoToml && change.before.is_none() {
-            let dir = parent(change.path.as_bytes());
-            return self.crate_dirs.iter().any(|below| is_below(below, dir));
+        let dir = parent(change.path.as_bytes());
+        match kind {
+            _ if change.before.is_some() => true,
+            FenceKind::CargoToml => self.crate_dirs.iter().any(|below| is_below(below, dir)),
+            FenceKind::GoItems => {
+                !change.path.as_bytes().ends_with(b"_test.go") || self.has_beside(dir, b"_test.go")
+            }
+            FenceKind::RustItems => true,
+            // Above existing packages it is planted, and elsewhere a module of its own.
+            FenceKind::GoMod => false,
+            // Nothing loads one of another name by itself.
+            FenceKind::TsConfig if last_part(change.path.as_bytes()).starts_with(b"tsconfig.") => {
+                last_part(change.path.as_bytes()) == b"tsconfig.json"
+                    && (Links { base: &self.base }).is_dir(dir)
+            }
+            // Where the base has nothing, a new package may say of itself what it likes.
+            _ => dir.is_empty() || (Links { base: &self.base }).is_dir(dir),
         }
-        true
+    }
+
+    /// Whether the base has a file with this ending in exactly this directory.
+    fn has_beside(&self, dir: &[u8], ending: &[u8]) -> bool {
+        self.base
+            .entries()
+            .iter()
+            .any(|e| e.path.as_bytes().ends_with(ending) && parent(e.path.as_bytes()) == dir)
     }
 
     /// Whether a rule protects an existing file at this path.
     fn protects_existing(&self, path: &[u8]) -> bool {
-        let rules = self.active.iter().filter(|(rule, _)| rule.means == Means::ProtectedExisting);
-        rules.into_iter().any(|(_, globs)| globs.matches(path))
+        let existing = self.active.iter().filter(|active| active.rule.means == Means::ProtectedExisting);
+        existing.into_iter().any(|active| active.matches(path, &self.package_dirs))
     }
 
     fn is_linked_test(&self, path: &TreePath) -> bool {
@@ -257,7 +315,7 @@ impl Fence {
     fn folds_to_auto_loaded(&self, path: &TreePath) -> bool {
         let folded = path.as_bytes().to_ascii_lowercase();
         folded != path.as_bytes()
-            && self.active.iter().any(|(rule, globs)| {
+            && self.active.iter().any(|Active { rule, globs, .. }| {
                 rule.means == Means::AutoLoaded && rule.when == When::Always && globs.matches(&folded)
             })
     }
@@ -271,13 +329,15 @@ impl Fence {
         let mut protect: Vec<String> =
             self.contract.globs().iter().map(|glob| glob.as_str().to_owned()).collect();
         let mut fence = Vec::new();
-        let mut existing = Vec::new();
-        for (rule, globs) in &self.active {
-            let texts = globs.globs().iter().map(|glob: &Glob| glob.as_str().to_owned());
-            match rule.means {
-                Means::AutoLoaded if rule.when != When::Link => protect.extend(texts),
+        // Of a row that always holds every pattern has one of a few words in it.
+        let (mut existing, mut existing_by_command) = (Vec::new(), Vec::new());
+        for active in &self.active {
+            let texts = active.globs.globs().iter().map(|glob: &Glob| glob.as_str().to_owned());
+            match active.rule.means {
+                Means::AutoLoaded if active.rule.when != When::Link => protect.extend(texts),
                 Means::Mixed(kind) => fence.extend(texts.map(|glob| FenceKindGuard { glob, kind })),
-                Means::ProtectedExisting => existing.push(globs),
+                Means::ProtectedExisting if active.rule.when == When::Always => existing.push(active),
+                Means::ProtectedExisting => existing_by_command.push(active),
                 Means::AutoLoaded | Means::Noted => {}
             }
         }
@@ -285,10 +345,15 @@ impl Fence {
         for module in modules.filter(|module| !self.base_has_module(b"", module)) {
             protect.extend([format!("{module}.py"), format!("{module}/__init__.py")]);
         }
-        let scripts = self.named.runs_script;
+        // Nobody writes these by hand, so the tools are told no more than where they stand.
+        protect.extend(self.vendor_globs());
         let listed = self.base.entries().iter().map(|entry| &entry.path);
-        let listed = listed.filter(|path| scripts || may_be_test(path));
-        let listed = listed.filter(|path| existing.iter().any(|globs| globs.matches(path.as_bytes())));
+        let is_in = |rows: &[&Active], path: &TreePath| {
+            rows.iter().any(|active| active.matches(path.as_bytes(), &self.package_dirs))
+        };
+        let listed = listed.filter(|path| {
+            (may_be_test(path) && is_in(&existing, path)) || is_in(&existing_by_command, path)
+        });
         let linked =
             self.base.entries().iter().map(|entry| &entry.path).filter(|path| self.is_linked_test(path));
         protect.extend(listed.chain(linked).chain(self.named.files.keys()).filter_map(literal_glob));
@@ -301,7 +366,7 @@ impl Fence {
         let mut text = String::from(
             "You may add new tests, but existing tests (test files and their data, `#[test]` and `#[cfg(test)]` items, \
              documentation tests) and the test runner's configuration (conftest.py, pytest.ini, .cargo/config.toml, \
-             runner keys of Cargo.toml, pyproject.toml, setup.cfg, tox.ini and package.json, …) must stay as they are, \
+             runner keys of Cargo.toml, pyproject.toml, setup.cfg, tox.ini, package.json, tsconfig.json and go.mod, …) must stay as they are, \
              and new files that a runner loads by itself are not allowed. Changing them ends the task as tampered.",
         );
         if !self.contract.is_empty() {
@@ -409,13 +474,26 @@ fn clipped(text: &str) -> String {
     text[..end].to_owned()
 }
 
-/// False for a path that no `ProtectedExisting` row can match: each of their patterns holds one of these words, and
-/// looking for a word is far cheaper than matching patterns over every file of a large base.
+/// False for a path that no `ProtectedExisting` row that always holds can match: each of their patterns holds one of
+/// these words, and looking for a word is far cheaper than matching patterns over every file of a large base.
 fn may_be_test(path: &TreePath) -> bool {
-    path.as_bytes().windows(4).any(|window| TEST_WORDS.iter().any(|word| window == word.as_bytes()))
+    let path = path.as_bytes();
+    path.iter().enumerate().any(|(at, first)| {
+        TEST_WORDS
+            .iter()
+            .any(|word| word.as_bytes().first() == Some(first) && path[at..].starts_with(word.as_bytes()))
+    })
 }
 
-const TEST_WORDS: &[&str] = &["test", "snap", "spec", "fixt", "e2e/"];
+const TEST_WORDS: &[&str] = &[
+    "test", "Test", "TEST", "snap", "spec", "Spec", "fixt", "e2e", "gold", "cypr", ".cy.", "t/", "/it/",
+    "IT.java", "gradle", "mvnw", "mocha", "jest", ".bats",
+];
+
+/// The directories above a path, the nearest first; not the root.
+fn ancestors(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.iter().enumerate().rev().filter(|(_, b)| **b == b'/').map(|(at, _)| &path[..at])
+}
 
 fn last_part(path: &[u8]) -> &[u8] {
     path.rsplit(|b| *b == b'/').next().unwrap_or(path)
@@ -439,11 +517,11 @@ fn command_words(checks: &[CheckTerms]) -> BTreeSet<String> {
 }
 
 /// Where links of the base lead whose name makes what is below them tests.
-fn linked_tests(active: &[(&'static Rule, GlobSet)], base: &Manifest) -> BTreeSet<Vec<u8>> {
+fn linked_tests(active: &[Active], package_dirs: &BTreeSet<Vec<u8>>, base: &Manifest) -> BTreeSet<Vec<u8>> {
     let is_test = |path: &[u8]| {
-        let rules =
-            active.iter().filter(|(r, _)| r.means == Means::ProtectedExisting && r.when == When::Always);
-        rules.into_iter().any(|(_, globs)| globs.matches(path))
+        let rows =
+            active.iter().filter(|a| a.rule.means == Means::ProtectedExisting && a.rule.when == When::Always);
+        rows.into_iter().any(|active| active.matches(path, package_dirs))
     };
     let links = base.entries().iter().filter(|entry| entry.mode == EntryMode::Symlink);
     let links = links.filter(|e| is_test(e.path.as_bytes()) || is_test(&[e.path.as_bytes(), b"/x"].concat()));
@@ -452,6 +530,9 @@ fn linked_tests(active: &[(&'static Rule, GlobSet)], base: &Manifest) -> BTreeSe
     targets.filter(|target| !target.is_empty()).collect()
 }
 
+mod go;
+#[cfg(test)]
+mod runner_tests;
 mod shadow;
 #[cfg(test)]
 mod tests;

@@ -92,6 +92,12 @@ pub enum FenceKind {
     SetupCfg,
     ToxIni,
     PackageJson,
+    /// `tsconfig.json` and its like: where imports lead.
+    TsConfig,
+    GoMod,
+    GoWork,
+    /// Declarations of a Go source that decide for the tests of its package.
+    GoItems,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use countersign_tree::{Change, EntryMode, FIXED_DIRS, TreePath};
 
 use super::{Fence, last_part};
 use crate::programs::parent;
-use crate::rules::RUNNER_MODULES;
+use crate::rules::{JS_RUNNER_MODULES, RUNNER_MODULES};
 
 impl Fence {
     /// A new file that would be used in place of one that the check relies on.
@@ -17,6 +17,14 @@ impl Fence {
         // GNU make prefers GNUmakefile to makefile to Makefile (76).
         if (name == b"GNUmakefile" || name == b"makefile") && self.make_dirs.contains(dir) {
             return Some("make would read it in place of the existing Makefile".to_owned());
+        }
+        if self.takes_packages(path) {
+            return Some(
+                "it would take existing packages out of their module, and their tests with them".to_owned(),
+            );
+        }
+        if let Some(why) = self.shadows_installed(dir, name).or_else(|| shadows_library(path)) {
+            return Some(why);
         }
         let is_link = change.after.as_ref().is_some_and(|e| e.mode == EntryMode::Symlink);
         if is_link && FIXED_DIRS.iter().any(|fixed| fixed.as_bytes() == name) {
@@ -70,6 +78,30 @@ impl Fence {
         })
     }
 
+    /// A new file, or directory, at the root of a JavaScript package that a runner may take for an installed one.
+    fn shadows_installed(&self, dir: &[u8], name: &[u8]) -> Option<String> {
+        let is_package = |dir: &[u8]| {
+            let manifest = [dir, if dir.is_empty() { b"" } else { b"/" }, b"package.json"].concat();
+            TreePath::new(manifest).is_ok_and(|path| self.base.get(&path).is_some())
+        };
+        let (stem, end) = name.split_at(name.iter().position(|b| *b == b'.').unwrap_or(name.len()));
+        if !JS_ENDINGS.iter().any(|known| known.as_bytes() == end) {
+            return None;
+        }
+        let (package, module) = if stem == b"index" { (parent(dir), last_part(dir)) } else { (dir, stem) };
+        let module = JS_RUNNER_MODULES.iter().find(|known| known.as_bytes() == module)?;
+        (stem != b"index" || !dir.is_empty()).then_some(())?;
+        let has_it = JS_ENDINGS
+            .iter()
+            .flat_map(|end| [format!("{module}{end}"), format!("{module}/index{end}")])
+            .any(|file| {
+                let path = [package, if package.is_empty() { b"" } else { b"/" }, file.as_bytes()].concat();
+                TreePath::new(path).is_ok_and(|path| self.base.get(&path).is_some())
+            });
+        (is_package(package) && !has_it)
+            .then(|| format!("a test runner may import it in place of the package `{module}`"))
+    }
+
     pub(super) fn base_has_module(&self, dir: &[u8], module: &str) -> bool {
         let prefix = if dir.is_empty() { Vec::new() } else { [dir, b"/"].concat() };
         [".py", "/__init__.py"].iter().any(|end| {
@@ -77,6 +109,39 @@ impl Fence {
             TreePath::new(path).is_ok_and(|path| self.base.get(&path).is_some())
         })
     }
+}
+
+/// Endings of what node and its relatives import without being told the ending.
+const JS_ENDINGS: &[&str] = &[".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx"];
+
+/// Where Ruby looks for libraries first when a runner is started as usual.
+const RUBY_DIRS: &[&str] = &["lib/", "test/", "spec/"];
+
+/// Files that Ruby's runners and tests require by these names.
+const RUBY_LIBRARIES: &[&str] = &[
+    "minitest.rb",
+    "minitest/assertions.rb",
+    "minitest/autorun.rb",
+    "minitest/mock.rb",
+    "minitest/spec.rb",
+    "minitest/test.rb",
+    "minitest/unit.rb",
+    "rspec.rb",
+    "rspec/autorun.rb",
+    "rspec/core.rb",
+    "rspec/expectations.rb",
+    "rspec/mocks.rb",
+    "test/unit.rb",
+    "test/unit/autorun.rb",
+];
+
+/// A new file that Ruby would load in place of a runner's own (51).
+fn shadows_library(path: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(path).ok()?;
+    let library = RUBY_LIBRARIES
+        .iter()
+        .find(|library| RUBY_DIRS.iter().any(|dir| text.strip_prefix(dir) == Some(**library)))?;
+    Some(format!("Ruby would load it in place of `{library}`"))
 }
 
 /// The directory and the name under which Python would import a file, and whether the file makes a package. Extension

@@ -6,7 +6,7 @@ use countersign_types::{Digest, Millis};
 
 use super::*;
 
-fn entry(path: &str, content: &str, mode: EntryMode) -> Entry {
+pub(super) fn entry(path: &str, content: &str, mode: EntryMode) -> Entry {
     Entry {
         path: TreePath::new(path.as_bytes()).unwrap(),
         mode,
@@ -15,7 +15,7 @@ fn entry(path: &str, content: &str, mode: EntryMode) -> Entry {
     }
 }
 
-fn file(path: &str, content: &str) -> Entry {
+pub(super) fn file(path: &str, content: &str) -> Entry {
     entry(path, content, EntryMode::File)
 }
 
@@ -49,7 +49,7 @@ fn base() -> Manifest {
     Manifest::new(BASE.iter().map(|path| file(path, "base")).collect())
 }
 
-fn checks(argv: &[&str]) -> Vec<CheckTerms> {
+pub(super) fn checks(argv: &[&str]) -> Vec<CheckTerms> {
     let argv = argv.iter().map(|word| (*word).to_owned()).collect();
     vec![CheckTerms { argv, expect: Expect::Fix, timeout: Millis(1000) }]
 }
@@ -317,7 +317,7 @@ fn the_guard_refuses_existing_tests_and_lets_new_ones_be_written_again() {
 #[test]
 fn every_pattern_of_an_existing_test_holds_a_word_that_is_looked_for_first() {
     let is_listed = |rule: &&Rule| rule.means == Means::ProtectedExisting && rule.when == When::Always;
-    for rule in RULES.iter().filter(is_listed) {
+    for rule in rules().filter(is_listed) {
         for glob in rule.globs {
             assert!(TEST_WORDS.iter().any(|word| glob.contains(word)), "{glob}");
         }

@@ -6,10 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_tree::TreePath;
-use serde_json::Value as Json;
 use toml::{Table, Value};
 
-use super::{finding, ini, shown_list};
+use super::{finding, go, ini, javascript, shown_list};
 use crate::protocol::{FenceFinding, FenceKind, FenceVerdict};
 
 /// A configuration file larger than this is not parsed.
@@ -41,6 +40,10 @@ pub(super) fn compare(
         FenceKind::SetupCfg => ("setup_cfg.runner_key", "setup_cfg.noted_key"),
         FenceKind::ToxIni => ("tox_ini.runner_key", "tox_ini.noted_key"),
         FenceKind::PackageJson => ("package_json.runner_key", "package_json.noted_key"),
+        FenceKind::TsConfig => ("tsconfig.runner_key", "tsconfig.noted_key"),
+        FenceKind::GoMod => ("go_mod.runner_key", "go_mod.noted_key"),
+        FenceKind::GoWork => ("go_work.runner_key", "go_work.noted_key"),
+        FenceKind::GoItems => return go::compare(path, before, after),
         FenceKind::RustItems => return Vec::new(),
     };
     let read = |bytes: Option<&[u8]>| bytes.map_or(Ok(Keys::default()), |bytes| read(kind, bytes));
@@ -96,11 +99,17 @@ fn read(kind: FenceKind, bytes: &[u8]) -> Result<Keys, String> {
         FenceKind::PyprojectToml => pyproject(&table()?),
         FenceKind::SetupCfg => ini::setup_cfg(bytes),
         FenceKind::ToxIni => ini::tox_ini(bytes),
-        FenceKind::PackageJson => {
-            package_json(&serde_json::from_slice(bytes).map_err(|_| "the file is not JSON".to_owned())?)
-        }
-        FenceKind::RustItems => Keys::default(),
+        FenceKind::PackageJson => javascript::package_json(&json(text()?)?),
+        FenceKind::TsConfig => javascript::tsconfig(&json(&javascript::plain_json(text()?))?),
+        FenceKind::GoMod => go::go_mod(text()?),
+        FenceKind::GoWork => go::go_work(text()?),
+        FenceKind::GoItems | FenceKind::RustItems => Keys::default(),
     })
+}
+
+fn json(text: &str) -> Result<serde_json::Value, String> {
+    serde_json::from_str(text.strip_prefix('\u{feff}').unwrap_or(text))
+        .map_err(|_| "the file is not JSON".to_owned())
 }
 
 fn at<'a>(table: &'a Table, path: &[&str]) -> Option<&'a Value> {
@@ -291,32 +300,6 @@ fn pyproject(root: &Table) -> Keys {
     }
     if let Some(value) = root.get("build-system") {
         flatten("build-system", value, &mut keys.noted);
-    }
-    keys
-}
-
-// ---- package.json
-
-/// Tables of test runners and coverage tools.
-const PACKAGE_TABLES: &[&str] =
-    &["jest", "mocha", "ava", "vitest", "c8", "nyc", "tap", "xo", "karma", "jasmine"];
-
-/// Scripts that stand for a check, with their `pre` and `post` hooks.
-const CHECK_SCRIPTS: &[&str] =
-    &["test", "check", "ci", "verify", "validate", "spec", "e2e", "integration", "unit", "coverage"];
-
-fn package_json(root: &Json) -> Keys {
-    let mut keys = Keys::default();
-    for (name, value) in root.get("scripts").and_then(Json::as_object).into_iter().flatten() {
-        let plain = name.strip_prefix("pre").or_else(|| name.strip_prefix("post")).unwrap_or(name);
-        if CHECK_SCRIPTS.iter().any(|script| plain.starts_with(script)) {
-            keys.exact.insert(format!("scripts.{name}"), value.to_string());
-        }
-    }
-    for name in PACKAGE_TABLES {
-        if let Some(value) = root.get(*name) {
-            keys.exact.insert((*name).to_owned(), value.to_string());
-        }
     }
     keys
 }

@@ -5,10 +5,14 @@
 
 mod attrs;
 mod canon;
+mod go;
 mod ini;
 mod items;
+mod javascript;
 mod keys;
 mod lexer;
+#[cfg(test)]
+mod runner_tests;
 mod rust;
 #[cfg(test)]
 mod tests;
@@ -92,11 +96,15 @@ pub fn scan(files: &[FenceFile], open: &dyn Fn(&Digest) -> io::Result<Vec<u8>>) 
 ///
 /// `before` is the file as the base has it, or as it lies on disk; an empty slice for a file that is not there.
 #[must_use]
-pub fn guard(kind: FenceKind, before: &[u8], after: &[u8]) -> Option<String> {
+pub fn guard(kind: FenceKind, path: &[u8], before: &[u8], after: &[u8]) -> Option<String> {
     if before.len() > MAX_FILE || after.len() > MAX_FILE {
         return None;
     }
-    let path = TreePath::new(b"file".as_slice()).ok()?;
+    // Whether a new Go test stands beside tests of the base only the fence knows.
+    if kind == FenceKind::GoItems && path.ends_with(b"_test.go") {
+        return None;
+    }
+    let path = TreePath::new(path).ok()?;
     let existed = !before.is_empty();
     let findings = match kind {
         FenceKind::RustItems => {
@@ -108,11 +116,15 @@ pub fn guard(kind: FenceKind, before: &[u8], after: &[u8]) -> Option<String> {
     // A file that does not parse in the middle of an edit is the agent's to repair; the fence looks again at the end.
     let stops =
         findings.iter().find(|f| matches!(f.verdict, FenceVerdict::Tampered | FenceVerdict::Planted))?;
-    let advice = if kind == FenceKind::RustItems {
-        "existing tests and `#[cfg(test)]` items must stay as they are; add new tests under names of their own, best in \
-         a new test module"
-    } else {
-        "keys that the test runner reads must stay as they are; other keys may change"
+    let advice = match kind {
+        FenceKind::RustItems => {
+            "existing tests and `#[cfg(test)]` items must stay as they are; add new tests under names of their own, best \
+             in a new test module"
+        }
+        FenceKind::GoItems => {
+            "a package must not declare what its existing tests rely on; add `Test…` functions and other names"
+        }
+        _ => "keys that the test runner reads must stay as they are; other keys may change",
     };
     Some(format!("{} ({}): {advice}", stops.rule, stops.detail))
 }

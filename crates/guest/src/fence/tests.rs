@@ -7,20 +7,24 @@ use proptest::prelude::*;
 use super::*;
 
 /// A file: path, content in the base, content in the final tree.
-type File<'a> = (&'a str, Option<&'a str>, Option<&'a str>);
+pub(super) type File<'a> = (&'a str, Option<&'a str>, Option<&'a str>);
 
-fn kind_of(path: &str) -> FenceKind {
+pub(super) fn kind_of(path: &str) -> FenceKind {
     match path.rsplit('/').next().unwrap() {
         "Cargo.toml" => FenceKind::CargoToml,
         "pyproject.toml" => FenceKind::PyprojectToml,
         "setup.cfg" => FenceKind::SetupCfg,
         "tox.ini" => FenceKind::ToxIni,
         "package.json" => FenceKind::PackageJson,
+        "tsconfig.json" => FenceKind::TsConfig,
+        "go.mod" => FenceKind::GoMod,
+        "go.work" => FenceKind::GoWork,
+        name if name.ends_with(".go") => FenceKind::GoItems,
         _ => FenceKind::RustItems,
     }
 }
 
-fn scan_files(files: &[File<'_>]) -> Vec<FenceFinding> {
+pub(super) fn scan_files(files: &[File<'_>]) -> Vec<FenceFinding> {
     let mut store: HashMap<Digest, Vec<u8>> = HashMap::new();
     let mut put = |text: Option<&str>| {
         text.map(|text| {
@@ -42,7 +46,7 @@ fn scan_files(files: &[File<'_>]) -> Vec<FenceFinding> {
 }
 
 /// The rules that stop, in order, without repetition.
-fn stops(files: &[File<'_>]) -> Vec<String> {
+pub(super) fn stops(files: &[File<'_>]) -> Vec<String> {
     let found = scan_files(files).into_iter().filter(|f| f.verdict != FenceVerdict::Note);
     let mut rules: Vec<String> = found.map(|f| f.rule).collect();
     rules.sort();
@@ -207,7 +211,7 @@ fn rust_attacks_are_found_by_the_rule_that_names_them() {
     for (name, after, rule) in cases {
         let found = stops(&[("src/lib.rs", Some(LIB), Some(after))]);
         assert!(found.iter().any(|f| f == rule), "{name}: expected {rule}, found {found:?}");
-        let refused = guard(FenceKind::RustItems, LIB.as_bytes(), after.as_bytes());
+        let refused = guard(FenceKind::RustItems, b"src/lib.rs", LIB.as_bytes(), after.as_bytes());
         let decided_at_the_end =
             ["rust.unreadable", "rust.test_glob_added"].contains(rule) || *name == "module orphaned";
         assert_eq!(refused.is_some(), !decided_at_the_end, "{name}: {refused:?}");
@@ -279,7 +283,11 @@ fn honest_rust_changes_pass() {
     ];
     for (name, after) in cases {
         assert_eq!(stops(&[("src/lib.rs", Some(LIB), Some(after))]), Vec::<String>::new(), "{name}");
-        assert_eq!(guard(FenceKind::RustItems, LIB.as_bytes(), after.as_bytes()), None, "{name}");
+        assert_eq!(
+            guard(FenceKind::RustItems, b"src/lib.rs", LIB.as_bytes(), after.as_bytes()),
+            None,
+            "{name}"
+        );
     }
 }
 
@@ -518,7 +526,7 @@ fn runner_keys_are_compared_and_other_keys_are_not() {
         let found = stops(&[(path, Some(before), Some(after))]);
         assert_eq!(found.len(), 1, "{name}: {found:?}");
         assert_eq!(
-            guard(kind_of(path), before.as_bytes(), after.as_bytes()).is_some(),
+            guard(kind_of(path), path.as_bytes(), before.as_bytes(), after.as_bytes()).is_some(),
             *name != "no TOML",
             "{name}"
         );
@@ -578,7 +586,11 @@ fn runner_keys_are_compared_and_other_keys_are_not() {
     for (name, path, before, after) in pass {
         assert_ne!(before, after, "{name}");
         assert_eq!(stops(&[(path, Some(before), Some(after))]), Vec::<String>::new(), "{name}");
-        assert_eq!(guard(kind_of(path), before.as_bytes(), after.as_bytes()), None, "{name}");
+        assert_eq!(
+            guard(kind_of(path), path.as_bytes(), before.as_bytes(), after.as_bytes()),
+            None,
+            "{name}"
+        );
     }
     // A new file with runner keys is planted, one without is fine, a removed one takes its keys away.
     let planted = scan_files(&[
@@ -640,9 +652,10 @@ proptest! {
     fn any_bytes_are_compared_without_a_panic(before in any::<Vec<u8>>(), after in any::<Vec<u8>>()) {
         for kind in [
             FenceKind::RustItems, FenceKind::CargoToml, FenceKind::PyprojectToml, FenceKind::SetupCfg,
-            FenceKind::ToxIni, FenceKind::PackageJson,
+            FenceKind::ToxIni, FenceKind::PackageJson, FenceKind::TsConfig, FenceKind::GoMod, FenceKind::GoWork,
+            FenceKind::GoItems,
         ] {
-            let _ = guard(kind, &before, &after);
+            let _ = guard(kind, b"a", &before, &after);
         }
     }
 
