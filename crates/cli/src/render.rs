@@ -1,5 +1,6 @@
 //! Results as people and programs read them.
 
+use countersign_engine::{Claim, ClaimVerdict};
 use countersign_types::{Outcome, Tier};
 use serde::Serialize;
 
@@ -25,6 +26,11 @@ pub(crate) fn result(format: Format, result: &RunResult) {
             }
             for note in &result.degraded {
                 terminal::err_line(&format!("note: {}", text::safe(note)));
+            }
+            for claim in &result.claims {
+                if claim.verdict == ClaimVerdict::Contradicted {
+                    terminal::err_line(&format!("note: {}", text::safe(&claimed(claim))));
+                }
             }
             terminal::out_bytes(for_people(result).as_bytes());
         }
@@ -63,6 +69,11 @@ pub(crate) fn for_people(result: &RunResult) -> String {
     out.push_str(&summary(result));
     out.push('\n');
     out
+}
+
+/// A claim beside its evidence.
+pub(crate) fn claimed(claim: &Claim) -> String {
+    format!("the agent said \"{}\", {}: {}", claim.quote, claim.verdict.words(), claim.evidence)
 }
 
 /// One line: how it ended and what there is to do next.

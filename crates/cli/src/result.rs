@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use countersign_engine::View;
+use countersign_engine::{Claim, View};
 use countersign_kernel::Finding;
 use countersign_types::{
     Digest, GateKey, GateStatus, Millis, Outcome, Reason, SessionId, Strength, Tier, TierProperty, Trust,
@@ -50,6 +50,8 @@ pub(crate) struct RunResult {
     pub(crate) error: Option<ErrorResult>,
     pub(crate) rescued_from: Option<Reason>,
     pub(crate) detectors: DetectorsResult,
+    /// What the agent's last words claim, beside what the journal shows. It decides nothing.
+    pub(crate) claims: Vec<Claim>,
     /// When the provider's limit ends, milliseconds since the Unix epoch.
     pub(crate) reset_at: Option<Millis>,
     /// Signed evidence; not made yet by this version.
@@ -185,6 +187,7 @@ impl RunResult {
                 .as_ref()
                 .map(|error| ErrorResult { kind: error.kind.as_str(), message: error.message.clone() }),
             rescued_from: view.rescued_from,
+            claims: view.claims.clone(),
             detectors: DetectorsResult {
                 version: contract.map(|contract| contract.detectors.as_str()),
                 nudged: view.nudged.map(FindingResult::of),
@@ -262,6 +265,7 @@ impl RunResult {
             error: None,
             rescued_from: None,
             detectors: DetectorsResult::default(),
+            claims: Vec::new(),
             reset_at: None,
             bundle: None,
         }

@@ -95,6 +95,10 @@ fn for_people(shown: &Shown) -> String {
             out.push_str(&format!("     {}\n", text::safe(detail).replace('\n', "\n     ")));
         }
     }
+    for claim in &shown.result.claims {
+        out.push_str(&text::safe(&render::claimed(claim)));
+        out.push('\n');
+    }
     out.push_str(&render::summary(&shown.result));
     out.push('\n');
     out

@@ -256,6 +256,7 @@ fn machines_get_one_object_or_a_stream_that_ends_in_a_result() {
         "error",
         "rescued_from",
         "detectors",
+        "claims",
         "bundle",
     ] {
         assert!(keys(&first).iter().any(|k| k == key), "{key}");

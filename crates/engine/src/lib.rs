@@ -10,6 +10,7 @@
 
 mod agent;
 mod cells;
+mod claims;
 mod drive;
 mod edited;
 mod error;
@@ -25,6 +26,7 @@ mod transcript;
 mod view;
 mod workshop;
 
+pub use countersign_gates::{Claim, ClaimKind, ClaimVerdict};
 pub use drive::{Ended, drive, resume};
 pub use error::EngineError;
 pub use journal::{NewSession, refuse, submit};

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use countersign_gates::Claim;
 use countersign_kernel::{EffectResult, EndPath, Event, Finding, PatchState, Session, Usage};
 use countersign_store::{Store, StoredEvent};
 use countersign_types::{
@@ -48,6 +49,8 @@ pub struct View {
     pub rescued_from: Option<Reason>,
     pub reset_at: Option<Millis>,
     pub active_ms: Millis,
+    /// What the agent's last words claim, beside what the journal shows. It informs and decides nothing.
+    pub claims: Vec<Claim>,
     /// What the agent was told that it did in circles.
     pub nudged: Option<Finding>,
     /// The detector that stopped the agent, whatever was judged after that.
@@ -94,14 +97,15 @@ pub async fn view(store: &dyn Store, id: &SessionId) -> Result<View, EngineError
     Ok(view)
 }
 
-struct Texts<'a> {
+/// The payloads of a journal.
+pub(crate) struct Texts<'a> {
     store: &'a dyn Store,
     id: &'a SessionId,
     events: &'a [StoredEvent],
 }
 
 impl Texts<'_> {
-    async fn text(&self, seq: u64, name: &str) -> Result<Option<String>, EngineError> {
+    pub(crate) async fn text(&self, seq: u64, name: &str) -> Result<Option<String>, EngineError> {
         let held = usize::try_from(seq)
             .ok()
             .and_then(|seq| self.events.get(seq.checked_sub(1)?))
@@ -163,6 +167,7 @@ impl View {
             rescued_from: None,
             reset_at: None,
             active_ms: Millis(0),
+            claims: Vec::new(),
             nudged: None,
             stuck: None,
         }
@@ -264,6 +269,7 @@ impl View {
                 _ => {}
             }
         }
+        self.claims = crate::claims::of(self, events, texts).await?;
         self.settle_error(setup_detail);
         Ok(())
     }

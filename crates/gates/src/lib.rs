@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod claims;
 mod feedback;
 mod fence;
 mod programs;
@@ -24,6 +25,7 @@ mod stdlib;
 pub use check::{
     BaseVerdict, CheckDecision, RedCause, environment_failure, judge_base, judge_final, too_weak, weakest,
 };
+pub use claims::{Claim, ClaimFacts, ClaimKind, ClaimVerdict, Ran, claims};
 pub use feedback::{FEEDBACK_LIMIT, FeedbackItem, feedback};
 pub use fence::{Fence, FencePlan, GateDecision};
 pub use room::{CellPaths, CheckPlan, RoomJob, job_env};
