@@ -4,5 +4,6 @@
 mod documents;
 mod files;
 mod imports;
+mod lessons;
 mod purity;
 mod support;
