@@ -28,6 +28,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Let an agent do a task, and judge what it delivers
     Run(Box<RunArgs>),
+    /// Judge finished work that anyone made: a branch, a patch or a directory. No model is called
+    Gate(Box<GateArgs>),
     /// Ask a question about a project; nothing is changed
     Ask(Box<AskArgs>),
     /// Watch a false "done" being accepted without a check, refused with one, and a true fix accepted
@@ -58,6 +60,33 @@ pub(crate) enum Format {
     Json,
     /// One JSON object for each event, the result last
     Ndjson,
+    /// A report for a pull request; of `gate` only
+    #[value(skip)]
+    Markdown,
+}
+
+/// What `gate` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GateFormat {
+    /// For people
+    Text,
+    /// One JSON object, the same as of `run`
+    Json,
+    /// One JSON object for each event, the result last
+    Ndjson,
+    /// A report for a pull request
+    Markdown,
+}
+
+impl From<GateFormat> for Format {
+    fn from(format: GateFormat) -> Self {
+        match format {
+            GateFormat::Text => Self::Text,
+            GateFormat::Json => Self::Json,
+            GateFormat::Ndjson => Self::Ndjson,
+            GateFormat::Markdown => Self::Markdown,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -211,6 +240,82 @@ pub(crate) struct RunArgs {
     pub(crate) min_strength: Option<StrengthLevel>,
 }
 
+/// The work: exactly one of three.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct WorkArgs {
+    /// The work is this patch to the base, as `git diff --binary` writes it; `-` reads it from standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) patch: Option<PathBuf>,
+    /// The work is this directory as it is on disk, tracked by git or not
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tree: Option<PathBuf>,
+    /// The work is this revision of the repository
+    #[arg(long, value_name = "REV")]
+    pub(crate) head: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GateArgs {
+    #[command(flatten)]
+    pub(crate) work: WorkArgs,
+    /// How far repository and work are trusted: trusted-local, reviewed or untrusted. Required here or in your
+    /// configuration file
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) trust: Option<Trust>,
+    /// The project: a git repository or a plain directory [default: the current directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) repo: Option<PathBuf>,
+    /// The commit that the work began from; a plain directory has none
+    #[arg(long, value_name = "REV")]
+    pub(crate) base: Option<String>,
+    /// A command that judges the work in a clean room, split into words; repeatable, all must pass
+    #[arg(long, value_name = "CMD")]
+    pub(crate) check: Vec<String>,
+    /// The same as a JSON array of words
+    #[arg(long, value_name = "JSON-ARRAY")]
+    pub(crate) check_argv: Vec<String>,
+    /// What the checks must show [default: fix]
+    #[arg(long, value_enum)]
+    pub(crate) expect: Option<Expect>,
+    /// Time for one check, for example 10m
+    #[arg(long, value_name = "TIME")]
+    pub(crate) check_timeout: Option<Millis>,
+    /// What may be changed, as a glob from the root; repeatable [default: all but protected]
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) scope: Vec<String>,
+    /// What must not be changed, besides tests and their configuration; repeatable
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) protect: Vec<String>,
+    /// Makes the environment, for example installs dependencies from a cache
+    #[arg(long, value_name = "CMD")]
+    pub(crate) setup: Option<String>,
+    /// Exits 0 where the environment is whole
+    #[arg(long, value_name = "CMD")]
+    pub(crate) probe: Option<String>,
+    /// Where everything runs: native, which is the default and the weakest that may judge
+    #[arg(long, value_name = "TIER")]
+    pub(crate) sandbox: Option<Tier>,
+    /// What the commands can reach: none or host [default: none]
+    #[arg(long)]
+    pub(crate) network: Option<Network>,
+    /// Accepted as in `run`: a gate has a check in any case, so its outcome can always be `verified`
+    #[arg(long, value_enum)]
+    pub(crate) require: Option<Require>,
+    /// The weakest strength that counts: exit_code, red_before, ids, canary, held_out
+    #[arg(long, value_name = "STRENGTH", value_parser = strength)]
+    pub(crate) min_strength: Option<StrengthLevel>,
+    /// What is written to standard output
+    #[arg(long, value_enum, default_value_t = GateFormat::Text)]
+    pub(crate) format: GateFormat,
+    /// What is written to standard error
+    #[arg(long, value_enum, default_value_t = TraceMode::Compact)]
+    pub(crate) trace: TraceMode,
+    /// Your configuration file [default: countersign/config.toml in the XDG configuration directory]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct AskArgs {
     #[command(flatten)]
@@ -327,6 +432,7 @@ pub(crate) fn format_of(argv: &[OsString]) -> Format {
     let named = |value: &str| match value {
         "json" => Some(Format::Json),
         "ndjson" => Some(Format::Ndjson),
+        "markdown" if words.get(1).is_some_and(|word| word == "gate") => Some(Format::Markdown),
         _ => None,
     };
     let spaced = words.windows(2).filter(|pair| pair[0] == "--format").map(|pair| pair[1].as_ref());
@@ -351,6 +457,8 @@ mod tests {
         assert_eq!(of("countersign --bad run --format=ndjson x"), Format::Ndjson);
         assert_eq!(of("countersign run --format"), Format::Text);
         assert_eq!(of("countersign run --format xml"), Format::Text);
+        assert_eq!(of("countersign gate --format markdown"), Format::Markdown);
+        assert_eq!(of("countersign run --format markdown"), Format::Text);
         assert_eq!(of("countersign run -- --format json"), Format::Text);
     }
 }

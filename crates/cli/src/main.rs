@@ -17,12 +17,14 @@ mod doctor;
 mod events;
 mod exit;
 mod files;
+mod gate;
 mod home;
 mod lease;
 mod list;
 mod ports;
 mod refusal;
 mod render;
+mod report;
 mod result;
 mod resume;
 mod run;
@@ -45,7 +47,10 @@ fn main() -> ExitCode {
     let exit = match args::parse(&argv) {
         Ok(Some(cli)) => {
             // The exit code of these is the turn's outcome, whoever could read of it.
-            let ends_turn = matches!(cli.command, Command::Run(_) | Command::Ask(_) | Command::Resume(_));
+            let ends_turn = matches!(
+                cli.command,
+                Command::Run(_) | Command::Gate(_) | Command::Ask(_) | Command::Resume(_)
+            );
             let exit = dispatch(cli);
             if ends_turn { exit } else { exit::of_writing(exit) }
         }
@@ -58,6 +63,7 @@ fn main() -> ExitCode {
 fn dispatch(cli: Cli) -> u8 {
     match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Gate(args) => gate::gate(&args),
         Command::Ask(args) => run::ask(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::List(args) => list::list(&args),

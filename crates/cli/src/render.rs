@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::args::Format;
 use crate::refusal::Refusal;
 use crate::result::RunResult;
-use crate::{terminal, text};
+use crate::{report, terminal, text};
 
 /// The last line of a stream of events.
 #[derive(Serialize)]
@@ -34,6 +34,7 @@ pub(crate) fn result(format: Format, result: &RunResult) {
             }
             terminal::out_bytes(for_people(result).as_bytes());
         }
+        Format::Markdown => terminal::out_bytes(report::markdown(result).as_bytes()),
         Format::Json | Format::Ndjson => machine(format, result),
     }
 }
@@ -42,7 +43,7 @@ pub(crate) fn result(format: Format, result: &RunResult) {
 pub(crate) fn machine(format: Format, result: &RunResult) {
     let line = match format {
         Format::Ndjson => serde_json::to_string(&LastLine { r#type: "result", result }),
-        Format::Json | Format::Text => serde_json::to_string(result),
+        Format::Json | Format::Text | Format::Markdown => serde_json::to_string(result),
     };
     match line {
         Ok(line) => terminal::out_line(&line),
@@ -65,6 +66,9 @@ pub(crate) fn for_people(result: &RunResult) -> String {
     }
     if result.session.is_none() {
         return out;
+    }
+    if result.candidate.is_some() {
+        out.push_str(&report::for_terminal(result));
     }
     out.push_str(&summary(result));
     out.push('\n');

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use countersign_engine::{Claim, View};
+use countersign_engine::{Changes, Claim, View};
 use countersign_kernel::Finding;
+use countersign_kernel::contract::Candidate;
 use countersign_types::{
     Digest, GateKey, GateStatus, Millis, Outcome, Reason, SessionId, Strength, Tier, TierProperty, Trust,
 };
@@ -30,9 +31,15 @@ pub(crate) struct RunResult {
     pub(crate) strength: Option<Strength>,
     pub(crate) gates: BTreeMap<GateKey, GateResult>,
     pub(crate) base: Option<BaseResult>,
+    /// Finished work that was judged; None where an agent worked.
+    pub(crate) candidate: Option<CandidateResult>,
     /// What is judged and delivered.
     pub(crate) tree: Option<Digest>,
     pub(crate) patch: Option<PatchResult>,
+    /// What differs from the base; None where that was not looked at.
+    pub(crate) changes: Option<Changes>,
+    /// Build outputs and caches beside the tree: not judged and not delivered.
+    pub(crate) not_delivered: Vec<LeftOut>,
     pub(crate) usage: UsageResult,
     pub(crate) cost: Option<CostResult>,
     pub(crate) model: Option<String>,
@@ -69,6 +76,25 @@ pub(crate) struct GateResult {
 pub(crate) struct BaseResult {
     pub(crate) commit: Option<String>,
     pub(crate) tree: Digest,
+}
+
+/// What `gate` was given, with null for what that kind does not have.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct CandidateResult {
+    /// `head`, `tree` or `patch`.
+    pub(crate) kind: &'static str,
+    pub(crate) rev: Option<String>,
+    /// The commit that the revision named; null until it was read.
+    pub(crate) commit: Option<String>,
+    pub(crate) path: Option<String>,
+    /// Of the patch's bytes.
+    pub(crate) sha256: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct LeftOut {
+    pub(crate) path: String,
+    pub(crate) bytes: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -152,12 +178,21 @@ impl RunResult {
             strength: view.strength,
             gates: all_gates(GateStatus::Absent).into_iter().chain(gates).collect(),
             base: view.base_tree.map(|tree| BaseResult { commit: view.base_commit.clone(), tree }),
+            candidate: contract
+                .and_then(|contract| contract.candidate.as_ref())
+                .map(|candidate| CandidateResult::of(candidate, view.candidate_commit.clone())),
             tree: view.tree,
             patch: view.patch.as_ref().map(|patch| PatchResult {
                 path: dir.join(patch.file).to_string_lossy().into_owned(),
                 sha256: patch.digest.hex(),
                 bytes: patch.bytes,
             }),
+            changes: view.changes.clone(),
+            not_delivered: view
+                .not_delivered
+                .iter()
+                .map(|(path, bytes)| LeftOut { path: path.clone(), bytes: *bytes })
+                .collect(),
             usage: UsageResult {
                 turns: view.steps,
                 model_calls: view.model_calls,
@@ -167,7 +202,7 @@ impl RunResult {
                 reasoning: view.usage.reasoning,
             },
             cost: view.cost.map(|cost| CostResult { usd: cost.usd() }),
-            model: contract.map(|contract| contract.model.reference.clone()),
+            model: contract.and_then(|contract| contract.model.as_ref()).map(|model| model.reference.clone()),
             tier: view.tier,
             isolated,
             observed: view.observed.iter().copied().collect(),
@@ -178,7 +213,9 @@ impl RunResult {
                 canonical: contract.preset.canonical,
             }),
             contract: contract.and_then(|contract| contract.digest().ok()),
-            task_digest: Some(Digest::of(view.input.as_bytes())),
+            task_digest: contract
+                .is_none_or(|contract| contract.candidate.is_none())
+                .then(|| Digest::of(view.input.as_bytes())),
             created_at: Some(view.created_at),
             active_ms: Some(view.active_ms),
             degraded: view.degraded.clone(),
@@ -247,8 +284,11 @@ impl RunResult {
             strength: None,
             gates: all_gates(GateStatus::Absent),
             base: None,
+            candidate: None,
             tree: None,
             patch: None,
+            changes: None,
+            not_delivered: Vec::new(),
             usage: UsageResult::default(),
             cost: None,
             model: None,
@@ -268,6 +308,17 @@ impl RunResult {
             claims: Vec::new(),
             reset_at: None,
             bundle: None,
+        }
+    }
+}
+
+impl CandidateResult {
+    fn of(candidate: &Candidate, commit: Option<String>) -> Self {
+        let nothing = Self { kind: "head", rev: None, commit: None, path: None, sha256: None };
+        match candidate {
+            Candidate::Head { rev } => Self { rev: Some(rev.clone()), commit, ..nothing },
+            Candidate::Tree { path } => Self { kind: "tree", path: Some(path.clone()), ..nothing },
+            Candidate::Patch { digest } => Self { kind: "patch", sha256: Some(digest.hex()), ..nothing },
         }
     }
 }

@@ -78,7 +78,11 @@ async fn prepare(
             args.id
         )));
     };
-    let model = model::again(&contract.model, api_key_file)?;
+    let model = match &contract.model {
+        Some(terms) => model::again(terms, api_key_file)?,
+        None => model::nobody(),
+    };
+    let candidate = run::work::again(contract.candidate.as_ref())?;
     let cells = tiers::again(contract.sandbox)?;
     let sources = repository::again(&contract.source)?;
     Ok(Prepared {
@@ -89,6 +93,7 @@ async fn prepare(
         home,
         cells,
         sources,
+        candidate,
         notes: Vec::new(),
         degraded: Vec::new(),
         format: args.format,

@@ -15,7 +15,7 @@ mod setting;
 mod words;
 
 pub use file::{Cache, ConfigFileError, MAX_CONFIG_FILE, UserConfig};
-pub use preset::{CODING, PRESETS, Preset, QUESTION};
+pub use preset::{CODING, GATE, PRESETS, Preset, QUESTION};
 pub use resolve::{Layer, Layers, Network, Resolved, SettingError, resolve, trust};
 pub use setting::{Setting, Source};
 pub use words::{WordsError, check_words, split_words};

@@ -52,8 +52,24 @@ pub const CODING: Preset = Preset {
 pub const QUESTION: Preset =
     Preset { name: "question@1", read_only: true, change_required: false, turns: 20, ..CODING };
 
+/// Of `gate`: nobody works, the first judgement is the last.
+pub const GATE: Preset = Preset {
+    name: "gate@1",
+    read_only: false,
+    change_required: true,
+    turns: 0,
+    deadline: Millis(0),
+    check_timeout: CODING.check_timeout,
+    command_timeout: Millis(0),
+    tool_actions: 0,
+    output: ByteSize::mib(0),
+    max_output_tokens: 0,
+    attempts: 1,
+    model_retries: 0,
+};
+
 /// Every preset of this version.
-pub const PRESETS: &[Preset] = &[CODING, QUESTION];
+pub const PRESETS: &[Preset] = &[CODING, QUESTION, GATE];
 
 impl Preset {
     /// sha256 of the canonical JSON of all fields.
@@ -80,6 +96,7 @@ mod tests {
         let pinned = [
             ("coding@1", "1ff5a3bcd2c38bfd38f83288151b1513923e4f679d9a5be7ff4ba0be9080dbd3"),
             ("question@1", "21307d2ca28e4e273270ba39016e88f48ceee7d9f7e78e5994480a00e756c254"),
+            ("gate@1", "ae3dd08681e7ff5256c6b3165b0395e61b2a097914a2fc87c66b96336ded3471"),
         ];
         let now: Vec<_> = PRESETS.iter().map(|p| (p.name, p.digest().hex())).collect();
         for (at, (name, digest)) in pinned.iter().enumerate() {

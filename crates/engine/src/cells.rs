@@ -72,6 +72,7 @@ impl From<StoreError> for Fail {
 pub(crate) fn fault(fault: Fault) -> Fail {
     let reason = match fault.kind {
         FaultKind::Repository => Reason::Repository,
+        FaultKind::Candidate => Reason::Usage,
         FaultKind::Environment => Reason::Environment,
         FaultKind::DiskFull => Reason::DiskFull,
         FaultKind::PatchMismatch | FaultKind::BadRequest | FaultKind::Io => Reason::CellDied,

@@ -8,6 +8,7 @@ use countersign_types::{CheckIndex, Digest, GateStatus, JobReceipt, Reason};
 use serde_json::json;
 
 use crate::cells::{self, Fail};
+use crate::changed::Changes;
 use crate::perform::{Outcome, PATCH_FILE, summary_of};
 use crate::stop::Stop;
 use crate::workshop::Workshop;
@@ -101,7 +102,8 @@ impl Workshop<'_> {
             (false, true) => GateStatus::Passed,
             (false, false) => GateStatus::Failed,
         };
-        let mut named = Vec::new();
+        let listed = serde_json::to_vec(&Changes::of(&changes)).unwrap_or_default();
+        let mut named = vec![("changes", listed)];
         if let Some(decision) = &decision {
             named.push(("detail", decision.detail.clone().into_bytes()));
             let findings = serde_json::to_vec(&decision.findings).unwrap_or_default();

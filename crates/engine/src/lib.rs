@@ -9,7 +9,9 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod candidate;
 mod cells;
+mod changed;
 mod claims;
 mod drive;
 mod edited;
@@ -26,6 +28,7 @@ mod transcript;
 mod view;
 mod workshop;
 
+pub use changed::{ChangeKind, ChangedPath, Changes};
 pub use countersign_gates::{Claim, ClaimKind, ClaimVerdict};
 pub use drive::{Ended, drive, resume};
 pub use error::EngineError;

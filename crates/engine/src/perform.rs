@@ -83,6 +83,7 @@ impl Workshop<'_> {
             EffectKind::Setup => self.setup(turn, stop).await,
             EffectKind::Probe => self.probe(turn, stop).await,
             EffectKind::BaseRun { check } => self.base_run(turn, check, stop).await,
+            EffectKind::Candidate => stop.or(self.candidate(turn)).await.unwrap_or(Err(Fail::Interrupted)),
             EffectKind::Open => stop.or(self.open(turn)).await.unwrap_or(Err(Fail::Interrupted)),
             EffectKind::ModelCall => {
                 let outcome = self.model_call(turn, effect, stop).await;

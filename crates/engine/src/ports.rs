@@ -91,5 +91,7 @@ pub struct Ports {
     pub observer: Arc<dyn Observer>,
     pub artifacts: Arc<dyn Artifacts>,
     pub sources: Sources,
+    /// The directory of a [`countersign_kernel::contract::Candidate::Tree`], mounted by the cell that reads it.
+    pub candidate: Option<PathBuf>,
     pub home: Home,
 }

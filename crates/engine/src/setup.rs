@@ -52,8 +52,9 @@ impl Workshop<'_> {
         let cells = cells::judging(ports);
         // A commit is read straight into the agent's cell, which is then the first working cell: nothing is copied
         // twice. Not where a setup will add layers, where the user's own files (which may hold more than the base)
-        // are mounted to be read, or where the agent's cell is weaker than the one that reads.
-        let direct = self.contract.environment.setup.is_none()
+        // are mounted to be read, or where there is no agent or its cell is weaker than the one that reads.
+        let direct = self.contract.candidate.is_none()
+            && self.contract.environment.setup.is_none()
             && matches!(self.contract.source, Source::Git { include_dirty: false, .. })
             && cells.tier() == ports.cells.working.tier();
         let request = self.import_request(direct)?;
@@ -407,7 +408,9 @@ impl Workshop<'_> {
 
     /// What a check changed in the tree that it judged.
     async fn drift_of(&self, cell: &dyn Cell, tree: &Manifest) -> Result<Option<Digest>, Fail> {
-        let scratch = self.scratch()?;
+        // The tree that is judged stays tree, also where a revision carries what the base's rules call scratch.
+        let scratch = self.scratch()?.as_ref().clone().holding(tree);
+        let scratch = scratch.map_err(|e| Fail::because(Reason::Config, e.to_string()))?;
         let (sealed, _) = cells::seal(cell, &self.ports.objects, tree, &scratch, true).await?;
         if !sealed.unsealable.is_empty() {
             let bytes = sealed.unsealable.join("\n");

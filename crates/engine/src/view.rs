@@ -10,7 +10,9 @@ use countersign_types::{
     Digest, EffectId, GateKey, GateStatus, Millis, Money, Outcome, Reason, SessionId, Strength, Tier,
     TierProperties, TurnId,
 };
+use serde::Deserialize;
 
+use crate::changed::Changes;
 use crate::error::EngineError;
 use crate::journal::{read_event, replay};
 use crate::perform::PATCH_FILE;
@@ -34,9 +36,15 @@ pub struct View {
     pub gates: BTreeMap<GateKey, GateView>,
     pub base_tree: Option<Digest>,
     pub base_commit: Option<String>,
+    /// The commit of a candidate that is a revision.
+    pub candidate_commit: Option<String>,
     /// The sealed tree, else the latest checkpoint.
     pub tree: Option<Digest>,
     pub patch: Option<PatchView>,
+    /// What differs from the base; None where that was not looked at.
+    pub changes: Option<Changes>,
+    /// Scratch beside the sealed tree: not judged and not delivered. Paths with their bytes, at most 100. Hostile.
+    pub not_delivered: Vec<(String, u64)>,
     pub usage: Usage,
     pub model_calls: u64,
     pub steps: u32,
@@ -97,6 +105,13 @@ pub async fn view(store: &dyn Store, id: &SessionId) -> Result<View, EngineError
     Ok(view)
 }
 
+/// The part of a seal's detail that a result shows.
+#[derive(Default, Deserialize)]
+struct SealDetail {
+    #[serde(default)]
+    not_delivered: Vec<(String, u64)>,
+}
+
 /// The payloads of a journal.
 pub(crate) struct Texts<'a> {
     store: &'a dyn Store,
@@ -154,8 +169,11 @@ impl View {
             gates: GateKey::ALL.iter().map(|key| (*key, absent.clone())).collect(),
             base_tree: None,
             base_commit: None,
+            candidate_commit: None,
             tree: None,
             patch: None,
+            changes: None,
+            not_delivered: Vec::new(),
             usage: Usage::default(),
             model_calls: 0,
             steps: 0,
@@ -248,6 +266,23 @@ impl View {
                 }
                 Event::EffectCompleted { result: EffectResult::Import { .. }, .. } => {
                     self.degraded.extend(texts.text(*seq, "detail").await?);
+                }
+                Event::EffectCompleted {
+                    result: EffectResult::Seal { .. } | EffectResult::Candidate { .. },
+                    ..
+                } => {
+                    if let Event::EffectCompleted { result: EffectResult::Candidate { commit, .. }, .. } =
+                        event
+                    {
+                        self.candidate_commit.clone_from(commit);
+                    }
+                    let seal = texts.text(*seq, "seal").await?.unwrap_or_default();
+                    let seal: SealDetail = serde_json::from_str(&seal).unwrap_or_default();
+                    self.not_delivered = seal.not_delivered;
+                }
+                Event::EffectCompleted { result: EffectResult::Inspect { .. }, .. } => {
+                    let changes = texts.text(*seq, "changes").await?;
+                    self.changes = changes.and_then(|text| serde_json::from_str(&text).ok());
                 }
                 Event::EffectCompleted { result: EffectResult::Patch { .. }, .. } => {
                     self.degraded.extend(texts.text(*seq, "degraded").await?);

@@ -195,7 +195,7 @@ impl<'p> Workshop<'p> {
                     .provider
                     .encode(&conversation)
                     .map_err(|e| EngineError::Bug(format!("the request cannot be written: {e}")))?;
-                let output = self.contract.model.max_output_tokens.map_or(DEFAULT_OUTPUT_TOKENS, u64::from);
+                let output = self.max_output_tokens().map_or(DEFAULT_OUTPUT_TOKENS, u64::from);
                 let tokens = (bytes.len() as u64 / BYTES_PER_TOKEN).saturating_add(output);
                 let digest = Digest::of(&bytes);
                 self.encoded.insert(effect, bytes.into());
@@ -250,9 +250,13 @@ impl<'p> Workshop<'p> {
             system: prompt::system(&self.contract),
             tools,
             messages: self.transcript().messages().to_vec(),
-            max_output_tokens: self.contract.model.max_output_tokens,
+            max_output_tokens: self.max_output_tokens(),
             effort: None,
         }
+    }
+
+    fn max_output_tokens(&self) -> Option<u32> {
+        self.contract.model.as_ref().and_then(|model| model.max_output_tokens)
     }
 
     // ---- after the commit -------------------------------------------------------------------------------------

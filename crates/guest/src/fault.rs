@@ -34,6 +34,10 @@ impl Fault {
         Self { kind, message: shown(&message, MAX_MESSAGE) }
     }
 
+    pub(crate) fn candidate(message: impl Into<String>) -> Self {
+        Self::new(FaultKind::Candidate, message.into())
+    }
+
     pub(crate) fn patch_mismatch(message: impl Into<String>) -> Self {
         Self::new(FaultKind::PatchMismatch, message.into())
     }

@@ -14,10 +14,6 @@ pub const MAX_FDS: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "op", deny_unknown_fields)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one request is alive at a time, and none is kept in a collection"
-)]
 pub enum Request {
     /// The handshake: the guest answers its protocol and version.
     Hello,
@@ -41,6 +37,13 @@ pub enum Request {
         #[serde(default)]
         live: bool,
     },
+    /// Walks the directory mounted at `source` as a verdict seal walks the workspace: raw, every byte read, nothing
+    /// believed. A mount inside it is no layer of ours and cannot be an entry. The reply is the difference to an empty
+    /// tree.
+    SealDirectory { source: String, scratch: ScratchRules },
+    /// Applies the patch with this digest to the base with git, in an index without a work tree: all of it or nothing.
+    /// New contents go to fd 0; segments follow from fd 1 on and are numbered from 0.
+    ApplyPatch { base: PatchBase, patch: Digest, located: Vec<Located> },
     /// Makes the agent's private repository in `/workspace/.git`: the base commit and nothing else. `git_dir` is the
     /// mounted repository to take objects from; None makes a first commit from the files (a plain directory).
     InitPrivateGit { git_dir: Option<String>, commit: Option<String> },
@@ -64,6 +67,16 @@ pub enum Request {
     ListSetupPaths { scratch: ScratchRules },
     /// A digest over everything below absolute paths of the cell (names, modes, contents, link targets).
     HashPaths { paths: Vec<String> },
+}
+
+/// What a patch is applied to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "from", deny_unknown_fields)]
+pub enum PatchBase {
+    /// A commit of the repository whose git directory is mounted at `git_dir`, by its whole id.
+    Commit { git_dir: String, commit: String },
+    /// Files whose contents lie in the passed segments.
+    Files { entries: Vec<Entry> },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -216,6 +229,11 @@ pub enum Reply {
         bytes: u64,
         digest: Digest,
     },
+    /// What applying a patch changes of the base.
+    Applied {
+        delta: Delta,
+        located: Vec<Located>,
+    },
     Fence {
         findings: Vec<FenceFinding>,
     },
@@ -284,6 +302,8 @@ pub enum FaultKind {
     Repository,
     /// What the setup left behind cannot be mounted as layers.
     Environment,
+    /// The work that is to be judged cannot be taken: its patch does not apply, or makes what no tree can hold.
+    Candidate,
     /// The disk is full.
     DiskFull,
     /// The patch did not reproduce the final tree: a bug of ours.

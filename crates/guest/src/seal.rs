@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use countersign_tree::{Delta, Entry, EntryMode, Judgement, Manifest, Scratch, ScratchRules, TreePath};
@@ -38,6 +39,8 @@ struct Survey {
     unsealable: Vec<String>,
     normalised: Vec<String>,
     scratch: Vec<Vec<u8>>,
+    /// Directories on another mount.
+    mounts: Vec<Vec<u8>>,
 }
 
 /// Walks, hashes and compares. `live`: a job lives, so no stat that is seen now is believed later.
@@ -48,9 +51,44 @@ pub(crate) fn seal(
     rules: &ScratchRules,
     files: &[File],
 ) -> Outcome<Reply> {
+    seal_as(guest, Mounts::Layers, (verdict, live), rules, files)
+}
+
+/// The verdict seal of a directory that is no workspace: nothing is known of it before.
+pub(crate) fn directory(source: &Path, home: &Path, rules: &ScratchRules, files: &[File]) -> Outcome<Reply> {
+    let mut reader =
+        Guest::new(source, home, None).map_err(|e| Fault::io("opening the directory that is judged", &e))?;
+    seal_as(&mut reader, Mounts::Foreign, (true, false), rules, files)
+}
+
+/// What a directory on another mount is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mounts {
+    /// Ours: a layer, which is environment.
+    Layers,
+    /// Somebody's: a part of what was to be judged, which cannot be.
+    Foreign,
+}
+
+fn seal_as(
+    guest: &mut Guest,
+    mounts: Mounts,
+    (verdict, live): (bool, bool),
+    rules: &ScratchRules,
+    files: &[File],
+) -> Outcome<Reply> {
     let segment = first_file(files)?;
     let scratch = Scratch::compile(rules).map_err(|e| Fault::bad_request(e.to_string()))?;
     let mut survey = survey(&guest.root, &scratch).map_err(|e| Fault::io("walking the workspace", &e))?;
+    match mounts {
+        Mounts::Layers => survey.scratch.append(&mut survey.mounts),
+        Mounts::Foreign => survey.unsealable.extend(
+            survey
+                .mounts
+                .iter()
+                .map(|path| format!("{}: another file system is mounted here", shown_bytes(path))),
+        ),
+    }
     let writer = Mutex::new(SegmentWriter::new(segment));
     let (entries, seen, failed) = read_items(guest, &survey.items, verdict, &writer)
         .map_err(|e| Fault::io("reading the workspace", &e))?;
@@ -133,7 +171,7 @@ fn survey(root: &Root, scratch: &Scratch) -> io::Result<Survey> {
                 false
             }
             Found::Mount => {
-                out.scratch.push(path.to_vec());
+                out.mounts.push(path.to_vec());
                 false
             }
             Found::Failed(e) => {

@@ -61,6 +61,10 @@ impl Guest {
                 materialise::materialise(self, entries, &located, clear, files)
             }
             Request::Seal { verdict, scratch, live } => seal::seal(self, verdict, live, &scratch, files),
+            Request::SealDirectory { source, scratch } => {
+                seal::directory(Path::new(&source), &self.home, &scratch, files)
+            }
+            Request::ApplyPatch { base, patch, located } => git::apply_patch(&base, &patch, &located, files),
             Request::InitPrivateGit { git_dir, commit } => {
                 let git_dir = git_dir.as_deref().map(Path::new);
                 git::init_private(self, git_dir, commit.as_deref()).map(|()| Reply::Done)

@@ -162,6 +162,15 @@ fn complete(turn: &mut Turn, at: Millis, effect: EffectId, outstanding: Outstand
             let run = BaseRun { verdict: *verdict, job: *job, cached: *cached, drift: *drift, by: effect };
             turn.base_runs.push(run);
         }
+        EffectResult::Candidate { tree, unsealable, tier, observed, .. } => {
+            turn.last_cell = Some(OpenCell { tier: *tier, observed: observed.clone() });
+            if *unsealable == 0 {
+                turn.sealed = Some(Sealed { tree: *tree, by: effect });
+                turn.head = Some(*tree);
+            } else {
+                turn.unsealable = Some(effect);
+            }
+        }
         EffectResult::Open { tier, observed } => {
             let cell = OpenCell { tier: *tier, observed: observed.clone() };
             turn.last_cell = Some(cell.clone());

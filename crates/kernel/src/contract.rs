@@ -12,7 +12,8 @@ pub struct Contract {
     /// [`CONTRACT_SCHEMA`].
     pub schema: String,
     pub preset: PresetRef,
-    pub model: ModelTerms,
+    /// None: no agent works in this session; it judges [`Contract::candidate`].
+    pub model: Option<ModelTerms>,
     pub trust: Trust,
     /// The working cell's tier. Rooms are native or stronger whatever this says.
     pub sandbox: Tier,
@@ -40,6 +41,9 @@ pub struct Contract {
     pub detectors: Detectors,
     /// Instruction files of the repository are read as data at the start.
     pub repository_instructions: bool,
+    /// Somebody's finished work, which is judged as it is. No model is called and no tool runs. None: an agent works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidate: Option<Candidate>,
 }
 
 impl Contract {
@@ -73,6 +77,18 @@ impl Detectors {
             Self::V1 => "detectors@1",
         }
     }
+}
+
+/// Work that was done elsewhere, by anyone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
+pub enum Candidate {
+    /// A patch to the base tree; its bytes lie in the object store.
+    Patch { digest: Digest },
+    /// A directory as it is on disk: an absolute path as text with odd bytes escaped.
+    Tree { path: String },
+    /// A revision of the source's repository, as given; the commit that it named is in the effect's result.
+    Head { rev: String },
 }
 
 /// Named, versioned behaviour defaults, pinned by digest. `canonical` is false when a flag changed one of them.

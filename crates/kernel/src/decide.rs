@@ -217,11 +217,15 @@ fn answer(next: &mut Draft, command: &Command) -> Result<(), Refusal> {
 /// What the contract grants. A question may look and ask, nothing else.
 fn granted(contract: &Contract) -> Vec<Capability> {
     // Setup and checks are the operator's own commands: the contract names them, whatever the agent may do.
-    let mut all = vec![Capability::TreeRead, Capability::ModelCall, Capability::CheckRun, Capability::Export];
-    if contract.looks_only() {
-        return all;
+    let mut all = vec![Capability::TreeRead, Capability::CheckRun, Capability::Export];
+    // Where finished work is judged there is nobody to grant more to.
+    if contract.candidate.is_none() {
+        all.push(Capability::ModelCall);
+        if contract.looks_only() {
+            return all;
+        }
+        all.extend([Capability::TreeWrite, Capability::CommandRun]);
     }
-    all.extend([Capability::TreeWrite, Capability::CommandRun]);
     if contract.network == Network::Host {
         all.push(Capability::NetworkUse);
     }
@@ -321,6 +325,7 @@ const fn fits(kind: EffectKind, result: &EffectResult) -> bool {
             | (EffectKind::Setup, EffectResult::Setup { .. })
             | (EffectKind::Probe, EffectResult::Probe { .. })
             | (EffectKind::BaseRun { .. }, EffectResult::BaseRun { .. })
+            | (EffectKind::Candidate, EffectResult::Candidate { .. })
             | (EffectKind::Open, EffectResult::Open { .. })
             | (EffectKind::ModelCall, EffectResult::ModelCall { .. })
             | (EffectKind::Tool { .. }, EffectResult::Tool { .. })
@@ -448,6 +453,10 @@ fn unfit_base(turn: &Turn, contract: &Contract) -> Option<Reason> {
 }
 
 fn working(turn: &Turn, contract: &Contract, now: Millis) -> Option<Event> {
+    if contract.candidate.is_some() {
+        let read = turn.sealed.is_some() || turn.unsealable.is_some();
+        return read.then(|| begin(turn, EndPath::Candidate));
+    }
     let limits = &contract.limits;
     if turn.declined && turn.reply_open {
         return Some(end(turn, Reason::Declined));

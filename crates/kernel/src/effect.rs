@@ -23,6 +23,8 @@ pub enum EffectKind {
     BaseRun {
         check: CheckIndex,
     },
+    /// Brings somebody's finished work into the store, where it is the sealed tree: every byte is read, nothing runs.
+    Candidate,
     /// Makes the working cell with the latest checkpoint in it.
     Open,
     ModelCall,
@@ -138,7 +140,7 @@ impl EffectKind {
     #[must_use]
     pub const fn capability(self) -> Capability {
         match self {
-            Self::Import | Self::Open | Self::Seal | Self::Inspect => Capability::TreeRead,
+            Self::Import | Self::Candidate | Self::Open | Self::Seal | Self::Inspect => Capability::TreeRead,
             Self::Setup | Self::Probe | Self::BaseRun { .. } | Self::Room { .. } => Capability::CheckRun,
             Self::ModelCall => Capability::ModelCall,
             Self::Patch => Capability::Export,
@@ -286,6 +288,16 @@ pub enum EffectResult {
         cached: bool,
         /// The digest of what the check itself changed in the tree, if it did.
         drift: Option<Digest>,
+    },
+    Candidate {
+        tree: Digest,
+        commit: Option<String>,
+        entries: u64,
+        /// Entries that no patch can carry. Not zero: nothing was sealed.
+        unsealable: u64,
+        /// The tier of the cell that read it, and what was observed in that cell.
+        tier: Tier,
+        observed: TierProperties,
     },
     Open {
         tier: Tier,

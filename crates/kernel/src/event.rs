@@ -120,6 +120,8 @@ pub enum EndPath {
     Claim { empty: bool },
     /// The `finish` tool.
     Finish { empty: bool },
+    /// Nobody worked here: the work came finished, and its first judgement is its last.
+    Candidate,
     /// A cap or the deadline.
     Cap { reason: Reason },
     /// A detector, after the agent was told.
@@ -131,7 +133,7 @@ impl EndPath {
     #[must_use]
     pub const fn cut_short(self) -> Option<Reason> {
         match self {
-            Self::Claim { .. } | Self::Finish { .. } => None,
+            Self::Claim { .. } | Self::Finish { .. } | Self::Candidate => None,
             Self::Cap { reason } => Some(reason),
             Self::Stuck { finding } => Some(finding.reason),
         }

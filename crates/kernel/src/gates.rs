@@ -35,7 +35,9 @@ pub enum GatePlanStep {
 pub(crate) fn armed(key: GateKey, contract: &Contract) -> bool {
     let checked = !contract.checks.is_empty();
     match key {
-        GateKey::Seal | GateKey::Answer | GateKey::Check => checked,
+        GateKey::Seal | GateKey::Check => checked,
+        // Finished work comes without words.
+        GateKey::Answer => checked && contract.candidate.is_none(),
         // Protection arms itself with the check.
         GateKey::Fence => checked || !contract.protect.is_empty(),
         GateKey::Scope => !contract.scope.is_empty(),
@@ -155,7 +157,8 @@ fn after_stop(turn: &Turn, contract: &Contract, path: EndPath, key: GateKey, gat
     let work_again = matches!(key, GateKey::Check | GateKey::Change | GateKey::Answer)
         && gate.reason != Some(Reason::TooWeak)
         && turn.attempt < contract.attempts;
-    if !cut_short && steps_left && (offer_unsealable || work_again) {
+    let somebody_works = !cut_short && path != EndPath::Candidate;
+    if somebody_works && steps_left && (offer_unsealable || work_again) {
         return GatePlanStep::Return(key);
     }
     conclude(turn, contract, path, Some((key, gate)))

@@ -84,6 +84,9 @@ pub(crate) fn next_steps(session: &Session, turn: &Turn) -> Vec<Step> {
         return one(EffectKind::BaseRun { check });
     }
     let Some(path) = turn.path else {
+        if contract.candidate.is_some() {
+            return one(EffectKind::Candidate);
+        }
         if turn.cell.is_none() {
             return one(EffectKind::Open);
         }
@@ -137,6 +140,7 @@ fn step_for(turn: &Turn, kind: EffectKind, call: Option<u32>) -> Step {
         EffectKind::Seal => FIXED_SLOTS + 4,
         EffectKind::Inspect => FIXED_SLOTS + 5,
         EffectKind::Patch => FIXED_SLOTS + 6,
+        EffectKind::Candidate => FIXED_SLOTS + 7,
         EffectKind::BaseRun { check } => FIXED_SLOTS + 1000 + check.0,
         EffectKind::Room { check } => FIXED_SLOTS + 2000 + check.0,
     };

@@ -15,7 +15,11 @@ fn contract(preset: &str, turns: u32) -> Contract {
     Contract {
         schema: CONTRACT_SCHEMA.to_owned(),
         preset: PresetRef { name: preset.to_owned(), digest: digest(0), canonical: true },
-        model: ModelTerms { reference: "scripted:x".to_owned(), endpoint: None, max_output_tokens: None },
+        model: Some(ModelTerms {
+            reference: "scripted:x".to_owned(),
+            endpoint: None,
+            max_output_tokens: None,
+        }),
         trust: Trust::TrustedLocal,
         sandbox: Tier::Native,
         floor: TierProperties::new(),
@@ -41,6 +45,7 @@ fn contract(preset: &str, turns: u32) -> Contract {
         },
         detectors: Detectors::V1,
         repository_instructions: true,
+        candidate: None,
     }
 }
 

@@ -36,6 +36,7 @@ fn contract(dice: &mut Dice<'_>) -> Contract {
         .collect::<Vec<_>>();
     let question = dice.one_in(4);
     let patient = dice.one_in(3);
+    let candidate = (!question && dice.one_in(3)).then(|| Candidate::Head { rev: "x".to_owned() });
     Contract {
         schema: CONTRACT_SCHEMA.to_owned(),
         preset: PresetRef {
@@ -43,7 +44,11 @@ fn contract(dice: &mut Dice<'_>) -> Contract {
             digest: Digest::of(b"preset"),
             canonical: true,
         },
-        model: ModelTerms { reference: "scripted:x".to_owned(), endpoint: None, max_output_tokens: None },
+        model: candidate.is_none().then(|| ModelTerms {
+            reference: "scripted:x".to_owned(),
+            endpoint: None,
+            max_output_tokens: None,
+        }),
         trust: Trust::TrustedLocal,
         sandbox: Tier::Native,
         floor: TierProperties::new(),
@@ -73,6 +78,7 @@ fn contract(dice: &mut Dice<'_>) -> Contract {
         },
         detectors: if dice.one_in(4) { Detectors::Off } else { Detectors::V1 },
         repository_instructions: true,
+        candidate,
     }
 }
 
@@ -100,6 +106,14 @@ fn result(dice: &mut Dice<'_>, kind: EffectKind, expect: impl Fn(CheckIndex) -> 
             };
             EffectResult::BaseRun { verdict, job, cached: false, drift: None }
         }
+        EffectKind::Candidate => EffectResult::Candidate {
+            tree: tree(dice.roll(3)),
+            commit: None,
+            entries: 1,
+            unsealable: u64::from(dice.one_in(5)),
+            tier: Tier::Native,
+            observed: TierProperties::new(),
+        },
         EffectKind::Open => EffectResult::Open { tier: Tier::Native, observed: TierProperties::new() },
         EffectKind::ModelCall => {
             let calls = (0..dice.roll(4))
@@ -325,6 +339,45 @@ proptest! {
         for command in commands {
             let answer = decide(&story.session, Authority::Driver, &command, Millis(9_999_999));
             prop_assert_eq!(answer, Err(Refusal::Ended), "{:?}", command);
+        }
+    }
+
+    /// Finished work is read once and judged once: nobody is asked, no tool runs, nothing is sealed a second time.
+    #[test]
+    fn finished_work_is_judged_and_nothing_else(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let story = run(&bytes);
+        let turn = story.session.turn.as_ref().unwrap();
+        let judged = story.session.contract.candidate.is_some();
+        let mut read = 0;
+        for (_, event) in &story.events {
+            match event {
+                Event::EffectIntended { kind, .. } => {
+                    let of_agents = matches!(
+                        kind,
+                        EffectKind::Open | EffectKind::ModelCall | EffectKind::Tool { .. } | EffectKind::Seal
+                    );
+                    prop_assert!(!(judged && of_agents), "{kind:?}");
+                    prop_assert!(judged || *kind != EffectKind::Candidate);
+                }
+                Event::EffectCompleted { result: EffectResult::Candidate { tree, unsealable, .. }, .. } => {
+                    read += 1;
+                    prop_assert_eq!(turn.sealed.map(|sealed| sealed.tree), (*unsealable == 0).then_some(*tree));
+                }
+                Event::AttemptBegun { path, .. } => prop_assert_eq!(judged, *path == EndPath::Candidate),
+                Event::AttemptReturned { .. } => prop_assert!(!judged, "nobody is there to try again"),
+                _ => {}
+            }
+        }
+        prop_assert!(read <= 1);
+        let agents = [Capability::ModelCall, Capability::TreeWrite, Capability::CommandRun];
+        prop_assert!(!judged || agents.iter().all(|capability| !turn.capabilities.contains(capability)));
+        if judged {
+            let outcome = turn.ending.unwrap().outcome;
+            let possible = [
+                Outcome::Verified, Outcome::Answered, Outcome::Unverified, Outcome::Tampered, Outcome::ScopeViolation,
+                Outcome::SetupError, Outcome::Canceled, Outcome::Interrupted, Outcome::HostFailure,
+            ];
+            prop_assert!(possible.contains(&outcome), "{outcome:?}");
         }
     }
 

@@ -83,15 +83,20 @@ impl ScratchRules {
             };
             ignore_files.push((dir, String::from_utf8_lossy(&bytes).into_owned()));
         }
-        let mut rules = Self { globs, ignore_files, held: Vec::new() };
-        let scratch = Scratch::compile(&rules)?;
-        rules.held = base
-            .entries()
-            .iter()
-            .filter(|e| scratch.is_scratch(e.path.as_bytes(), false))
-            .map(|e| e.path.clone())
-            .collect();
-        Ok(rules)
+        let rules = Self { globs, ignore_files, held: Vec::new() };
+        Ok(rules.holding(base)?)
+    }
+
+    /// The same rules, by which every entry of `tree` is tree too: a revision or a patch may carry what a directory would
+    /// only have beside it.
+    ///
+    /// # Errors
+    /// A glob that cannot be used.
+    pub fn holding(mut self, tree: &Manifest) -> Result<Self, GlobError> {
+        let scratch = Scratch::compile(&self)?;
+        let more = tree.entries().iter().filter(|e| scratch.is_scratch(e.path.as_bytes(), false));
+        self.held.extend(more.map(|e| e.path.clone()));
+        Ok(self)
     }
 }
 
@@ -273,6 +278,23 @@ mod tests {
         assert_eq!(s.judge(b"target", true, false), Judgement::Mixed);
         assert_eq!(s.judge(b"target/keep.txt", false, true), Judgement::Tree);
         assert_eq!(s.judge(b"target/other", true, true), Judgement::Scratch);
+    }
+
+    #[test]
+    fn another_tree_can_be_held_besides() {
+        let (tree, _) = base(&[("Cargo.lock", "l"), ("target/new/x", "x"), ("src/a.rs", "a")]);
+        let rules =
+            ScratchRules { held: vec![TreePath::new(&b"old.pyc"[..]).unwrap()], ..ScratchRules::default() };
+        let s = Scratch::compile(&rules.holding(&tree).unwrap()).unwrap();
+        for (path, expected) in [
+            ("Cargo.lock", false),
+            ("target/new/x", false),
+            ("old.pyc", false),
+            ("target/new/y", true),
+            ("sub/Cargo.lock", true),
+        ] {
+            assert_eq!(s.is_scratch(path.as_bytes(), false), expected, "{path}");
+        }
     }
 
     #[test]

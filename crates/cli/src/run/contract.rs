@@ -67,6 +67,7 @@ pub(super) fn build(
             model_retries: resolved.model_retries,
         },
         detectors: Detectors::V1,
+        candidate: None,
         repository_instructions: resolved.trust.value != Trust::Untrusted,
     }
 }

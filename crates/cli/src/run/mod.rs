@@ -9,6 +9,7 @@ pub(crate) mod repository;
 pub(crate) mod session;
 mod settings;
 mod task;
+pub(crate) mod work;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ use countersign_engine::Clock as _;
 use countersign_engine::Ids as _;
 use countersign_types::{GateKey, Reason, SessionId, StrengthLevel, Tier};
 
-use crate::args::{AskArgs, CommonArgs, Expect, Format, RunArgs, TaskArgs};
+use crate::args::{AskArgs, CommonArgs, Expect, Format, RunArgs, TaskArgs, WorkArgs};
 use crate::home::Home;
 use crate::ports::{MachineClock, MachineIds, session_id};
 use crate::refusal::Refusal;
@@ -46,6 +47,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) probe: Option<&'a str>,
     pub(crate) require_verified: bool,
     pub(crate) min_strength: Option<StrengthLevel>,
+    /// Finished work that is judged; nobody works on it then.
+    pub(crate) work: Option<&'a WorkArgs>,
 }
 
 impl<'a> Wish<'a> {
@@ -66,6 +69,7 @@ impl<'a> Wish<'a> {
             probe: args.probe.as_deref(),
             require_verified: args.require.is_some(),
             min_strength: args.min_strength,
+            work: None,
         }
     }
 
@@ -86,13 +90,16 @@ impl<'a> Wish<'a> {
             probe: None,
             require_verified: args.require.is_some(),
             min_strength: args.min_strength,
+            work: None,
         }
     }
 
     /// The gates that this wish arms, for the result of a run that is refused.
     fn armed(&self) -> Vec<GateKey> {
         let checked = !self.check.is_empty() || !self.check_argv.is_empty();
-        result::armed(checked, !self.scope.is_empty(), !self.protect.is_empty())
+        let mut armed = result::armed(checked, !self.scope.is_empty(), !self.protect.is_empty());
+        armed.retain(|key| self.work.is_none() || *key != GateKey::Answer);
+        armed
     }
 }
 
@@ -104,7 +111,7 @@ pub(crate) fn ask(args: &AskArgs) -> u8 {
     command(&Wish::ask(args), args.common.format)
 }
 
-fn command(wish: &Wish<'_>, format: Format) -> u8 {
+pub(crate) fn command(wish: &Wish<'_>, format: Format) -> u8 {
     let result = execute(wish, None);
     render::result(format, &result);
     result.code()
@@ -189,11 +196,14 @@ fn prepare(
     let file = settings::user_config(wish.common.config.as_deref())?;
     let trust = countersign_config::trust(wish.common.trust, &file)?;
     let resolved = settings::resolve(wish, trust, file.clone())?;
-    let task = task::read(wish.what)?;
+    let task = match wish.work {
+        Some(work) => work::named(work),
+        None => task::read(wish.what)?,
+    };
     known.task = Some(task.clone());
     let checks = checks::parse(wish, resolved.check_timeout.value)?;
     checks::globs(wish)?;
-    let model = model::choose(&resolved)?;
+    let model = if wish.work.is_some() { model::nobody() } else { model::choose(&resolved)? };
     let home = match home_path {
         Some(path) => Home::open_at(&path)?,
         None => Home::open()?,
@@ -208,14 +218,17 @@ fn prepare(
              --setup out, or use --sandbox native (`countersign doctor` says what it needs)",
         ));
     }
-    let place = repository::find(
+    let mut place = repository::find(
         wish.common.repo.as_deref(),
         wish.common.base.as_deref(),
         wish.common.include_dirty,
     )?;
+    let work = wish.work.map(|work| work::open(work, wish.common, &mut place, &home)).transpose()?;
     repository::apart(&place, home.root())?;
     let layers = layers::find(&file, home.root(), tiers.working.tier())?;
-    let contract = contract::build(wish, &resolved, &checks, &model, &tiers, &place, &layers);
+    let mut contract = contract::build(wish, &resolved, &checks, &model, &tiers, &place, &layers);
+    let (candidate, directory) = work.map(|work| (work.candidate, work.directory)).unzip();
+    contract.candidate = candidate;
     let mut notes = tiers.notes.clone();
     notes.extend(layers.notes);
     Ok(Prepared {
@@ -226,6 +239,7 @@ fn prepare(
         home,
         cells: tiers.choice(),
         sources: place.sources,
+        candidate: directory.flatten(),
         notes,
         degraded: tiers.degraded,
         format: wish.common.format,
@@ -253,7 +267,7 @@ fn record(runtime: &tokio::runtime::Runtime, id: &SessionId, known: &Known, refu
 
 /// A command line that makes no sense. One that was meant for an agent is recorded as a run.
 pub(crate) fn refused_at_parse(argv: &[OsString], format: Format, refusal: &Refusal) -> u8 {
-    let runs = argv.get(1).is_some_and(|word| word == "run" || word == "ask");
+    let runs = argv.get(1).is_some_and(|word| word == "run" || word == "ask" || word == "gate");
     let id = runs.then(|| session_id(MachineClock.now(), MachineIds.bytes()));
     if let Some(id) = &id
         && let Ok(runtime) = runtime()

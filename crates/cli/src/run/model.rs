@@ -6,10 +6,13 @@ use std::sync::Arc;
 use countersign_config::{Resolved, Setting, Source};
 use countersign_kernel::contract::ModelTerms;
 use countersign_llm::{
-    ApiKey, BaseUrl, KeyError, ModelRef, OpenAi, OpenAiConfig, Provider, ProviderKind, Scripted, SystemTimer,
+    ApiKey, BaseUrl, Conversation, EncodeError, ErrorClass, KeyError, ModelRef, OpenAi, OpenAiConfig, Price,
+    Provider, ProviderKind, Reply, Scripted, SendError, SystemTimer,
 };
 use countersign_redact::Redactor;
 use countersign_types::Reason;
+
+use futures::future::BoxFuture;
 
 use crate::refusal::Refusal;
 use crate::text;
@@ -21,9 +24,54 @@ const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     pub(crate) provider: Arc<dyn Provider>,
-    pub(crate) terms: ModelTerms,
+    /// None: no model is called.
+    pub(crate) terms: Option<ModelTerms>,
     /// Knows every key that this process holds.
     pub(crate) redactor: Arc<Redactor>,
+}
+
+/// Where finished work is judged nobody is asked. Whoever did would get an error: the session holds no capability for a
+/// model call either.
+#[derive(Debug)]
+struct Nobody(ModelRef);
+
+impl Provider for Nobody {
+    fn model(&self) -> &ModelRef {
+        &self.0
+    }
+
+    fn encode(&self, _: &Conversation) -> Result<Vec<u8>, EncodeError> {
+        Err(EncodeError::Message { index: 0, what: "this session has no model".to_owned() })
+    }
+
+    fn send(&self, _: u64, _: Arc<[u8]>) -> BoxFuture<'_, Result<Reply, SendError>> {
+        Box::pin(async { Err(no_model()) })
+    }
+
+    fn decode(&self, _: u64, _: &[u8]) -> Result<Reply, SendError> {
+        Err(no_model())
+    }
+
+    fn prices(&self) -> Option<Price> {
+        None
+    }
+}
+
+fn no_model() -> SendError {
+    SendError::new(ErrorClass::BadResponse, "this session has no model")
+}
+
+/// No model. A key that this process merely inherited is still kept out of every record.
+#[expect(clippy::expect_used, reason = "a constant that a reference allows")]
+pub(crate) fn nobody() -> Model {
+    let reference: ModelRef = "scripted:nobody".parse().expect("a reference");
+    let secrets = inherited_key().iter().map(|key| key.as_bytes().to_vec()).collect::<Vec<_>>();
+    Model { provider: Arc::new(Nobody(reference)), terms: None, redactor: Arc::new(Redactor::new(secrets)) }
+}
+
+fn inherited_key() -> Option<String> {
+    let key = std::env::var(KEY_VARIABLE).ok()?;
+    Some(key.trim().to_owned()).filter(|key| !key.is_empty())
 }
 
 pub(super) fn choose(resolved: &Resolved) -> Result<Model, Refusal> {
@@ -113,7 +161,7 @@ fn connect(
         endpoint,
         max_output_tokens: Some(max_output_tokens).filter(|tokens| *tokens > 0),
     };
-    Ok(Model { provider, terms, redactor: Arc::new(Redactor::new(secrets)) })
+    Ok(Model { provider, terms: Some(terms), redactor: Arc::new(Redactor::new(secrets)) })
 }
 
 fn key(url: &BaseUrl, file: Option<&Path>, inherited: Option<&str>) -> Result<Option<ApiKey>, Refusal> {

@@ -27,6 +27,13 @@ pub(crate) struct Place {
     project: Vec<PathBuf>,
 }
 
+impl Place {
+    /// Cells are shown this directory of the user's too.
+    pub(super) fn also(&mut self, dir: PathBuf) {
+        self.project.push(dir);
+    }
+}
+
 /// A git repository on disk.
 #[derive(Debug)]
 struct Found {
@@ -39,26 +46,11 @@ struct Found {
 }
 
 pub(crate) fn find(repo: Option<&Path>, base: Option<&str>, include_dirty: bool) -> Result<Place, Refusal> {
-    let rev = check_rev(base)?;
-    let dir = match repo {
-        Some(dir) => dir.to_owned(),
-        None => std::env::current_dir().map_err(|error| {
-            Refusal::new(Reason::Repository, format!("the current directory is gone: {error}"))
-        })?,
-    };
+    let rev = check_rev("--base", base)?;
+    let dir = directory(repo, "--repo takes the project's directory")?;
     let refuse = |what: String| {
         Refusal::new(Reason::Repository, format!("the repository {} is of no use: {what}", dir.display()))
     };
-    let dir = std::fs::canonicalize(&dir).map_err(|error| refuse(error.to_string()))?;
-    if !dir.is_dir() {
-        return Err(refuse("it is not a directory; --repo takes the project's directory".to_owned()));
-    }
-    std::fs::read_dir(&dir).map_err(|error| refuse(format!("it cannot be read: {error}")))?;
-    if dir.to_str().is_none() {
-        return Err(refuse(
-            "its path is not UTF-8, and cells cannot be told of it: move or rename it".to_owned(),
-        ));
-    }
     let Some(found) = discover(&dir).map_err(refuse)? else {
         return plain(dir, base, include_dirty);
     };
@@ -78,6 +70,49 @@ pub(crate) fn find(repo: Option<&Path>, base: Option<&str>, include_dirty: bool)
         sources: Sources::Git { git_dir: found.common, work_tree },
         project,
     })
+}
+
+/// The directory that holds the project, as an absolute path that cells can be told of.
+fn directory(repo: Option<&Path>, advice: &str) -> Result<PathBuf, Refusal> {
+    let dir = match repo {
+        Some(dir) => dir.to_owned(),
+        None => std::env::current_dir().map_err(|error| {
+            Refusal::new(Reason::Repository, format!("the current directory is gone: {error}"))
+        })?,
+    };
+    readable_dir(&dir, advice).map_err(|what| {
+        Refusal::new(Reason::Repository, format!("the repository {} is of no use: {what}", dir.display()))
+    })
+}
+
+/// The absolute path of a directory that can be read and that cells can be told of.
+pub(super) fn readable_dir(dir: &Path, advice: &str) -> Result<PathBuf, String> {
+    let dir = std::fs::canonicalize(dir).map_err(|error| error.to_string())?;
+    if !dir.is_dir() {
+        return Err(format!("it is not a directory; {advice}"));
+    }
+    std::fs::read_dir(&dir).map_err(|error| format!("it cannot be read: {error}"))?;
+    if dir.to_str().is_none() {
+        return Err("its path is not UTF-8, and cells cannot be told of it: move or rename it".to_owned());
+    }
+    Ok(dir)
+}
+
+/// A revision of the same repository, as its git directory knows it.
+pub(super) fn head(repo: Option<&Path>, rev: &str) -> Result<String, Refusal> {
+    let rev = check_rev("--head", Some(rev))?;
+    let dir = directory(repo, "--repo takes the project's directory")?;
+    let refuse = |what: String| {
+        Refusal::new(Reason::Repository, format!("the repository {} is of no use: {what}", dir.display()))
+    };
+    match discover(&dir).map_err(refuse)? {
+        Some(found) => anchored(&found, rev).map_err(refuse),
+        None => Err(Refusal::usage(format!(
+            "--head {rev} names a commit, but {} is in no git repository: judge a directory with --tree or a patch \
+             with --patch",
+            dir.display()
+        ))),
+    }
 }
 
 /// The same place again, for a session that goes on.
@@ -156,7 +191,7 @@ fn plain(dir: PathBuf, base: Option<&str>, include_dirty: bool) -> Result<Place,
     })
 }
 
-fn check_rev(base: Option<&str>) -> Result<&str, Refusal> {
+fn check_rev<'a>(flag: &str, base: Option<&'a str>) -> Result<&'a str, Refusal> {
     let rev = base.unwrap_or("HEAD");
     let bad = rev.trim().is_empty()
         || rev.len() > MAX_REV
@@ -164,7 +199,7 @@ fn check_rev(base: Option<&str>) -> Result<&str, Refusal> {
         || rev.chars().any(|c| c.is_control() || c.is_whitespace());
     if bad {
         return Err(Refusal::usage(format!(
-            "--base `{}` names no commit: give a branch, a tag or a commit id",
+            "{flag} `{}` names no commit: give a branch, a tag or a commit id",
             crate::text::one_line(rev, crate::text::LINE)
         )));
     }
@@ -264,7 +299,7 @@ fn anchored(found: &Found, rev: &str) -> Result<String, String> {
 }
 
 /// A path as text: printable UTF-8 as it is, other bytes as `\xNN`, a backslash as `\\`.
-fn escape(path: &Path) -> String {
+pub(super) fn escape(path: &Path) -> String {
     let mut out = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -286,7 +321,7 @@ fn escape(path: &Path) -> String {
     out
 }
 
-fn unescape(text: &str) -> Option<PathBuf> {
+pub(super) fn unescape(text: &str) -> Option<PathBuf> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, tail)) = rest.split_first() {

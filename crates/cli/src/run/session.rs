@@ -1,5 +1,6 @@
 //! Where the engine takes over: everything that this crate calls of it to make, drive and record a session.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use countersign_engine::{Ended, EngineError, NewSession, Ports, Sources};
@@ -27,6 +28,8 @@ pub(crate) struct Prepared {
     pub(crate) home: Home,
     pub(crate) cells: countersign_engine::CellChoice,
     pub(crate) sources: Sources,
+    /// The directory that is judged.
+    pub(crate) candidate: Option<PathBuf>,
     /// What people should know about this run before it begins.
     pub(crate) notes: Vec<String>,
     /// What the result says of it besides.
@@ -52,6 +55,7 @@ impl Prepared {
             observer: Arc::new(Watcher::new(self.id.clone(), self.format, self.trace)),
             artifacts: Arc::new(SessionFiles { dir: session.clone() }),
             sources: self.sources.clone(),
+            candidate: self.candidate.clone(),
             home: countersign_engine::Home { session, layers: self.home.layers() },
         }
     }

@@ -169,6 +169,7 @@ const fn name(kind: EffectKind) -> &'static str {
         EffectKind::Setup => "setup",
         EffectKind::Probe => "probe",
         EffectKind::BaseRun { .. } => "the check on the base",
+        EffectKind::Candidate => "reading the work",
         EffectKind::Open => "making the sandbox",
         EffectKind::ModelCall => "the model call",
         EffectKind::Tool { .. } => "the tool",
@@ -187,6 +188,14 @@ fn completed(result: &EffectResult, took: Option<Millis>) -> Option<Line> {
                 commit.as_deref().map_or_else(|| "directory".to_owned(), |c| format!("commit {c:.12}"));
             let dirty = if *dirty > 0 { format!(", {dirty} not committed") } else { String::new() };
             Some(plain(Tone::Plain, &format!("base: {entries} files from {from}{dirty}{took}")))
+        }
+        EffectResult::Candidate { commit, entries, unsealable, .. } => {
+            let from = commit.as_deref().map_or_else(String::new, |c| format!(" from commit {c:.12}"));
+            let (tone, odd) = match unsealable {
+                0 => (Tone::Plain, String::new()),
+                odd => (Tone::Bad, format!(", {odd} paths that no patch can carry")),
+            };
+            Some(plain(tone, &format!("work: {entries} files{from}{odd}{took}")))
         }
         EffectResult::Setup { job, cached, .. } => {
             let cached = if *cached { ", known from an earlier run" } else { "" };
@@ -260,7 +269,11 @@ mod tests {
         Session::new(Contract {
             schema: CONTRACT_SCHEMA.to_owned(),
             preset: PresetRef { name: CODING.name.to_owned(), digest: CODING.digest(), canonical: true },
-            model: ModelTerms { reference: "scripted:m".to_owned(), endpoint: None, max_output_tokens: None },
+            model: Some(ModelTerms {
+                reference: "scripted:m".to_owned(),
+                endpoint: None,
+                max_output_tokens: None,
+            }),
             trust: Trust::TrustedLocal,
             sandbox: Tier::Native,
             floor: Default::default(),
@@ -293,6 +306,7 @@ mod tests {
             },
             detectors: Detectors::V1,
             repository_instructions: true,
+            candidate: None,
         })
     }
 

@@ -92,7 +92,7 @@ enum Content {
 }
 
 /// Fetches every distinct blob once, in path order, to the segment and (on a second thread) to its paths.
-fn fetch(
+pub(super) fn fetch(
     cat: &mut CatFile,
     wanted: &[GitEntry],
     writer: &mut SegmentWriter<'_>,

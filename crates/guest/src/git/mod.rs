@@ -1,5 +1,6 @@
 //! git, kept on a short leash: no user or system configuration, no hooks, no lazy fetch, no replaced objects.
 
+mod apply;
 mod cat;
 mod commit;
 mod import;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub(crate) use apply::apply_patch;
 pub(crate) use import::{Import, dirty, git};
 pub(crate) use patch::make_patch;
 pub(crate) use private::{GitBase, init_private};

@@ -37,7 +37,7 @@ const DIFF: &[&str] = &[
 ];
 
 /// A repository of no files and no attributes. `attr.tree` stays empty, so `.gitattributes` of the tree means nothing.
-fn scratch_repository(at: &Path) -> io::Result<()> {
+pub(super) fn scratch_repository(at: &Path) -> io::Result<()> {
     for dir in ["objects/pack", "objects/info", "refs/heads", "info"] {
         std::fs::create_dir_all(at.join(dir))?;
     }

@@ -125,7 +125,7 @@ fn stat_if_same(guest: &Guest, known: &Entry, oid: Oid) -> Option<Stat> {
 }
 
 /// A path as an element of a `:`-separated list of git.
-fn quoted(path: &Path) -> std::ffi::OsString {
+pub(super) fn quoted(path: &Path) -> std::ffi::OsString {
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
     let mut out = vec![b'"'];
     for byte in path.as_os_str().as_bytes() {

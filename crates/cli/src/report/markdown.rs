@@ -1,0 +1,329 @@
+//! A report fit for a pull request. Everything that somebody else wrote (paths, output, messages) stands in code spans or
+//! code blocks whose fences it cannot close: there a host of pull requests makes no link, image, mention, reference or
+//! HTML of it.
+
+use std::fmt::Write as _;
+
+use countersign_types::{GateKey, GateStatus};
+
+use super::meaning;
+use crate::result::{CandidateResult, GateResult, RunResult};
+use crate::text;
+
+/// Changed paths that a report names.
+const MAX_PATHS: usize = 100;
+/// Characters of one code span.
+const MAX_SPAN: usize = 200;
+/// Characters of one code block.
+const MAX_BLOCK: usize = 4000;
+
+pub(crate) fn markdown(result: &RunResult) -> String {
+    let mut out = String::new();
+    let outcome = result.outcome.map_or("no verdict", |outcome| outcome.as_str());
+    // Writing to a String does not fail, here and below.
+    let _ = writeln!(out, "## Countersign: `{outcome}`\n\n{}\n", meaning::of(result));
+    if let Some(error) = &result.error {
+        let _ = writeln!(out, "{}", block(&error.message));
+    }
+    facts(&mut out, result);
+    gates(&mut out, result);
+    changes(&mut out, result);
+    not_judged(&mut out, result);
+    out
+}
+
+fn facts(out: &mut String, result: &RunResult) {
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(out, "- **{name}:** {value}");
+    };
+    if let Some(reason) = result.reason {
+        line("Reason", format!("`{reason}`"));
+    }
+    line(
+        "Strength",
+        result.strength.map_or_else(
+            || "none".to_owned(),
+            |strength| {
+                let inside = if strength.in_process {
+                    "; the code that is judged ran in the same process as its runner, which it could have ended"
+                } else {
+                    ""
+                };
+                format!("`{}`: {}{inside}", strength.level, meaning::strength(strength.level))
+            },
+        ),
+    );
+    if let Some(candidate) = &result.candidate {
+        line("Work", work(candidate));
+    }
+    if let Some(base) = &result.base {
+        line(
+            "Base",
+            base.commit
+                .as_deref()
+                .map_or_else(|| "a directory".to_owned(), |c| format!("commit {}", code(c))),
+        );
+    }
+    if let Some(tree) = &result.tree {
+        line("Tree", format!("`{tree}`"));
+    }
+    if let Some(tier) = result.tier {
+        line("Sandbox", format!("`{tier}`"));
+    }
+    if let Some(session) = &result.session {
+        line("Session", format!("`{session}`"));
+    }
+    out.push('\n');
+}
+
+fn work(candidate: &CandidateResult) -> String {
+    let named = candidate.rev.as_deref().or(candidate.path.as_deref()).or(candidate.sha256.as_deref());
+    let named = named.map(code).unwrap_or_default();
+    let commit = candidate.commit.as_deref().map(|c| format!(", commit {}", code(c))).unwrap_or_default();
+    match candidate.kind {
+        "head" => format!("revision {named}{commit}"),
+        "tree" => format!("directory {named}"),
+        _ => format!("patch with sha256 {named}"),
+    }
+}
+
+fn gates(out: &mut String, result: &RunResult) {
+    let armed: Vec<(&GateKey, &GateResult)> =
+        result.gates.iter().filter(|(_, gate)| gate.status != GateStatus::Absent).collect();
+    if armed.is_empty() {
+        return;
+    }
+    out.push_str("### Gates\n\n");
+    let mut long = Vec::new();
+    for (key, gate) in armed {
+        let reason = gate.reason.map(|reason| format!(" (`{reason}`)")).unwrap_or_default();
+        let detail = gate.detail.as_deref().map(str::trim).filter(|detail| !detail.is_empty());
+        let short = detail.filter(|detail| !detail.contains('\n') && detail.chars().count() <= MAX_SPAN);
+        let said = short.map(|detail| format!(": {}", code(detail))).unwrap_or_default();
+        let _ =
+            writeln!(out, "- **{}** {}{reason}{said}", key.as_str(), gate.status.as_str().replace('_', " "));
+        long.extend(detail.filter(|_| short.is_none()).map(|detail| (key, detail)));
+    }
+    out.push('\n');
+    for (key, detail) in long {
+        let _ = writeln!(out, "What the gate {} says:\n\n{}", key.as_str(), block(detail));
+    }
+}
+
+fn changes(out: &mut String, result: &RunResult) {
+    let Some(changes) = &result.changes else { return };
+    let all = changes.added + changes.modified + changes.deleted;
+    let _ = writeln!(
+        out,
+        "### Changed files\n\n{all} in all: {} added, {} modified, {} deleted.\n",
+        changes.added, changes.modified, changes.deleted
+    );
+    let shown = changes.paths.iter().take(MAX_PATHS);
+    for path in shown {
+        let _ = writeln!(out, "- {} {}", path.change.as_str(), code(&path.path));
+    }
+    let more = all.saturating_sub(MAX_PATHS as u64);
+    if more > 0 {
+        let _ = writeln!(out, "- and {more} more");
+    }
+    if all > 0 {
+        out.push('\n');
+    }
+}
+
+fn not_judged(out: &mut String, result: &RunResult) {
+    out.push_str("### Not judged\n\n");
+    out.push_str("- what the checks do not run or look at\n");
+    let unreached: Vec<&str> = result
+        .gates
+        .iter()
+        .filter(|(_, gate)| gate.status == GateStatus::NotReached)
+        .map(|(key, _)| key.as_str())
+        .collect();
+    if !unreached.is_empty() {
+        let _ = writeln!(out, "- what these gates ask, which nothing reached: {}", unreached.join(", "));
+    }
+    if result.gates.get(&GateKey::Scope).is_some_and(|gate| gate.status == GateStatus::Absent) {
+        out.push_str("- which files the work may change: no `--scope` was given\n");
+    }
+    for left_out in &result.not_delivered {
+        let _ = writeln!(
+            out,
+            "- {}, {} bytes: build output or cache beside the tree, and no part of it",
+            code(&left_out.path),
+            left_out.bytes
+        );
+    }
+    for note in &result.degraded {
+        let _ = writeln!(out, "- {}", code(note));
+    }
+}
+
+/// One line of somebody else's text as a code span that it cannot end.
+fn code(text: &str) -> String {
+    let line = text::safe(text).replace('\n', "\\n").replace('\t', "\\t");
+    let mut line: String = match line.char_indices().nth(MAX_SPAN) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
+    };
+    if line.trim().is_empty() {
+        line = format!("\"{line}\"");
+    }
+    let fence = "`".repeat(longest_run(&line, '`') + 1);
+    // One space on each side is not part of the span.
+    let pad = if line.starts_with(['`', ' ']) || line.ends_with(['`', ' ']) { " " } else { "" };
+    format!("{fence}{pad}{line}{pad}{fence}")
+}
+
+/// Somebody else's text as a code block that it cannot end.
+fn block(text: &str) -> String {
+    let text = text::safe(text);
+    let text = match text.char_indices().nth(MAX_BLOCK) {
+        Some((at, _)) => format!("{}\n[cut here]", &text[..at]),
+        None => text,
+    };
+    let fence = "`".repeat(longest_run(&text, '`').max(2) + 1);
+    format!("{fence}text\n{}\n{fence}\n", text.trim_end())
+}
+
+fn longest_run(text: &str, of: char) -> usize {
+    let mut longest = 0;
+    let mut run = 0;
+    for c in text.chars() {
+        run = if c == of { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_engine::{ChangeKind, ChangedPath, Changes};
+    use countersign_types::{Digest, Outcome, Reason, SessionId, Strength, StrengthLevel};
+
+    use super::*;
+    use crate::refusal::Refusal;
+    use crate::result::{self, LeftOut};
+
+    const HOSTILE: &[&str] = &[
+        "![x](http://h/i.png)",
+        "<img src=x onerror=alert(1)>",
+        "@somebody",
+        "#1",
+        "http://h/",
+        "`@a`",
+        "``` `` @a",
+        "a\n\n# heading\n```\n@a",
+        "a | b",
+        " @a ",
+        "\u{202e}x\u{1b}[0m",
+        "&#64;a",
+        "~~~\n@a",
+    ];
+
+    /// What a host would find outside of code: spans and blocks of the report are taken away as CommonMark reads them.
+    fn outside_of_code(markdown: &str) -> String {
+        let mut out = String::new();
+        let mut lines = markdown.lines();
+        while let Some(line) = lines.next() {
+            let ticks = line.len() - line.trim_start_matches('`').len();
+            if ticks >= 3 && !line[ticks..].contains('`') {
+                for inner in lines.by_ref() {
+                    if inner.trim_end().len() >= ticks && inner.trim_end().chars().all(|c| c == '`') {
+                        break;
+                    }
+                }
+                continue;
+            }
+            let mut rest = line;
+            while let Some(at) = rest.find('`') {
+                out.push_str(&rest[..at]);
+                let run = rest[at..].len() - rest[at..].trim_start_matches('`').len();
+                let body = &rest[at + run..];
+                let mut from = 0;
+                let end = loop {
+                    let Some(next) = body[from..].find('`') else { break None };
+                    let start = from + next;
+                    let length = body[start..].len() - body[start..].trim_start_matches('`').len();
+                    if length == run {
+                        break Some(start + length);
+                    }
+                    from = start + length;
+                };
+                match end {
+                    Some(end) => rest = &body[end..],
+                    None => {
+                        out.push_str(&rest[at..at + run]);
+                        rest = body;
+                    }
+                }
+            }
+            out.push_str(rest);
+            out.push('\n');
+        }
+        out
+    }
+
+    fn judged(text: &str) -> RunResult {
+        let refusal = Refusal::new(Reason::CheckFailed, text);
+        let armed = result::armed(true, true, false);
+        let id = SessionId::new("s-20261130-005320-ababab").unwrap();
+        let mut result = RunResult {
+            candidate: Some(CandidateResult {
+                kind: "head",
+                rev: Some(text.to_owned()),
+                commit: None,
+                path: None,
+                sha256: None,
+            }),
+            changes: Some(Changes {
+                added: 1,
+                paths: vec![ChangedPath { path: text.to_owned(), change: ChangeKind::Added }],
+                ..Changes::default()
+            }),
+            not_delivered: vec![LeftOut { path: text.to_owned(), bytes: 3 }],
+            degraded: vec![text.to_owned()],
+            tree: Some(Digest::of(b"")),
+            ..RunResult::refused(Some(id), None, &armed, &refusal)
+        };
+        result.gates.get_mut(&GateKey::Check).unwrap().detail = Some(text.to_owned());
+        result
+    }
+
+    #[test]
+    fn nothing_of_others_leaves_its_code() {
+        // One line stands in a span, several in a block.
+        let innocent =
+            ["innocent", "innocent\ninnocent"].map(|text| outside_of_code(&markdown(&judged(text))));
+        assert!(!innocent.concat().contains("innocent"), "{innocent:?}");
+        for text in HOSTILE {
+            let report = markdown(&judged(text));
+            let expected = &innocent[usize::from(text.contains('\n'))];
+            assert_eq!(&outside_of_code(&report), expected, "{text:?}: {report}");
+            assert!(!report.contains(['\u{202e}', '\u{1b}']), "{report}");
+        }
+        // The reader of this test must be able to see what is outside.
+        assert!(outside_of_code("a `b` @c").contains("@c"));
+        assert!(outside_of_code("```\nx\n```\n@d").contains("@d"));
+    }
+
+    #[test]
+    fn a_span_is_never_empty_and_never_long() {
+        assert_eq!((code(""), code(" ")), ("`\"\"`".to_owned(), "`\" \"`".to_owned()));
+        assert!(code(&"`".repeat(1000)).chars().count() < 4 * MAX_SPAN);
+        assert!(block(&"x".repeat(2 * MAX_BLOCK)).contains("[cut here]"));
+    }
+
+    #[test]
+    fn a_report_for_a_pull_request() {
+        insta::assert_snapshot!(markdown(&judged("a `file` of <theirs>")));
+        let verified = RunResult {
+            outcome: Some(Outcome::Verified),
+            reason: Some(Reason::ChecksPassed.as_str()),
+            strength: Some(Strength { level: StrengthLevel::RedBefore, in_process: true }),
+            error: None,
+            ..judged("src/lib.rs")
+        };
+        insta::assert_snapshot!(markdown(&verified));
+    }
+}

@@ -1,0 +1,56 @@
+//! What an ending means, in a sentence for people who read a report and nothing else.
+
+use countersign_types::{Outcome, StrengthLevel};
+
+use crate::result::RunResult;
+
+pub(super) fn of(result: &RunResult) -> String {
+    let Some(outcome) = result.outcome else {
+        return "There is no verdict.".to_owned();
+    };
+    match outcome {
+        Outcome::Verified => {
+            "Every check passed in a clean room on exactly the tree below, and nothing that judges it was \
+                              changed by it."
+                .to_owned()
+        }
+        Outcome::Unverified => {
+            format!("The work was not confirmed: {}.", unverified(result.reason.unwrap_or_default()))
+        }
+        Outcome::Tampered => {
+            "The work changes what judges it, so a passing check would say nothing.".to_owned()
+        }
+        Outcome::ScopeViolation => "The work changes paths outside of what may be changed.".to_owned(),
+        Outcome::SetupError => "Nothing was judged: the gate could not begin.".to_owned(),
+        Outcome::Canceled => "Somebody stopped the gate: there is no verdict.".to_owned(),
+        Outcome::Parked => {
+            "The gate was interrupted and can go on with `countersign resume`: there is no verdict yet."
+                .to_owned()
+        }
+        Outcome::HostFailure => "This machine failed, not the work: there is no verdict.".to_owned(),
+        _ => "There is no verdict.".to_owned(),
+    }
+}
+
+fn unverified(reason: &str) -> &'static str {
+    match reason {
+        "check_failed" => "a check failed on it",
+        "check_inconclusive" => "a check could not say anything about it",
+        "no_tests_ran" => "the check ran no test",
+        "too_weak" => "the checks passed, but show less than was asked for",
+        "no_change" => "it is the same as its base",
+        "evidence_stale" => "what the check judged is not what would be delivered",
+        "unsealable" => "it holds something that no patch can carry",
+        _ => "a gate could not tell",
+    }
+}
+
+pub(super) const fn strength(level: StrengthLevel) -> &'static str {
+    match level {
+        StrengthLevel::ExitCode => "the check's exit code, and nothing that shows it could have failed",
+        StrengthLevel::RedBefore => "the check failed on the base for a reason of its tests, and passes now",
+        StrengthLevel::Ids => "every expected test ran and passed by name",
+        StrengthLevel::Canary => "as by name, and a planted failure was reported as one by the same channel",
+        StrengthLevel::HeldOut => "inputs that nobody who worked on it has seen gave the right results",
+    }
+}
