@@ -96,6 +96,14 @@ pub(crate) enum TextOrJson {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ShowFormat {
+    Text,
+    Json,
+    /// The report for a pull request, without the transcript
+    Markdown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TextOrNdjson {
     Text,
     Ndjson,
@@ -350,8 +358,8 @@ pub(crate) struct ListArgs {
 pub(crate) struct ShowArgs {
     #[arg(value_name = "SESSION")]
     pub(crate) id: SessionId,
-    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
-    pub(crate) format: TextOrJson,
+    #[arg(long, value_enum, default_value_t = ShowFormat::Text)]
+    pub(crate) format: ShowFormat,
 }
 
 #[derive(Debug, Args)]

@@ -3,12 +3,12 @@
 use countersign_engine::TranscriptEntry;
 use serde::Serialize;
 
-use crate::args::{Format, ShowArgs, TextOrJson};
+use crate::args::{Format, ShowArgs, ShowFormat};
 use crate::home::Home;
 use crate::refusal::Refusal;
 use crate::result::{ErrorResult, RunResult};
 use crate::run::{self, session};
-use crate::{exit, lease, ports, render, terminal, text};
+use crate::{exit, lease, ports, render, report, terminal, text};
 
 /// Characters of one entry of the transcript on a terminal.
 const ENTRY: usize = 4000;
@@ -36,15 +36,20 @@ impl From<TranscriptEntry> for Entry {
 }
 
 pub(crate) fn show(args: &ShowArgs) -> u8 {
-    let format = if args.format == TextOrJson::Json { Format::Json } else { Format::Text };
+    let format = match args.format {
+        ShowFormat::Text => Format::Text,
+        ShowFormat::Json => Format::Json,
+        ShowFormat::Markdown => Format::Markdown,
+    };
     match look(args) {
         Ok(shown) => {
             match args.format {
-                TextOrJson::Json => match serde_json::to_string(&shown) {
+                ShowFormat::Json => match serde_json::to_string(&shown) {
                     Ok(line) => terminal::out_line(&line),
                     Err(error) => return render::refused(format, &Refusal::bug(error.to_string())),
                 },
-                TextOrJson::Text => terminal::out_bytes(for_people(&shown).as_bytes()),
+                ShowFormat::Markdown => terminal::out_bytes(report::markdown(&shown.result).as_bytes()),
+                ShowFormat::Text => terminal::out_bytes(for_people(&shown).as_bytes()),
             }
             exit::DONE
         }
