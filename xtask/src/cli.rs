@@ -17,10 +17,11 @@ cargo xtask COMMAND: the project's chores
   bench [NAME…] [--factor N] [--size small|full] [--json]
                           measure and compare with the targets (start, overhead); beyond target x N (default 1)
                           it exits with 1
-  bench gate [--format text|json|markdown] [--size small|full] [--gate CMD] [--only ID]…
+  bench gate [--format text|json|markdown] [--size small|full] [--gate CMD] [--strace] [--only ID]…
                           play the benchmark of false greens against `countersign gate`, or against any command that
                           takes the same arguments, with a naive exit-code gate beside it; exits with 1 where a cheat
-                          is verified or honest work refused
+                          is verified or honest work refused; with --strace also where the controller executed
+                          anything but its launcher or opened a file of the agent's
   build [--release]       build countersign and the static programs that it starts inside cells
   setup                   install what the tests need (as root; else print the line to copy) and download the
                           real-input materials into the target directory

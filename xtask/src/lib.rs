@@ -14,5 +14,6 @@ pub mod node;
 pub mod report;
 pub mod setup;
 pub mod sh;
+pub mod strace;
 pub mod suite;
 pub mod workspace;

@@ -53,6 +53,12 @@ const NEEDS: &[Need] = &[
         present: || sh::which("bwrap").is_some(),
     },
     Need {
+        what: "strace (what the controller asks of the kernel)",
+        packages: &["strace"],
+        for_demo: false,
+        present: || sh::which("strace").is_some(),
+    },
+    Need {
         what: "Go (the benchmark of gates)",
         packages: &["golang-go"],
         for_demo: false,

@@ -37,6 +37,8 @@ pub struct Options {
     pub size: Size,
     /// Another gate than ours, as words.
     pub gate: Option<Vec<String>>,
+    /// Every run of `countersign` is looked at under strace as well.
+    pub strace: bool,
     /// Beginnings of ids. None: all of the size.
     pub only: Vec<String>,
     /// Environments and remembered bases of an earlier run are used again.
@@ -82,6 +84,7 @@ impl Options {
                     }
                     options.gate = Some(words);
                 }
+                "--strace" => options.strace = true,
                 "--keep" => options.keep = true,
                 "--only" => options.only.push(value()?.clone()),
                 other => {
@@ -102,6 +105,14 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let chosen = corpus.chosen(options.size, &options.only);
     if chosen.is_empty() {
         return Err(Error::new("no entry has such an id"));
+    }
+    if options.strace {
+        if options.gate.is_some() {
+            return Err(Error::new("--strace looks at countersign, not at another --gate"));
+        }
+        if let Some(why) = crate::strace::why_not() {
+            return Err(Error::new(why));
+        }
     }
     let bin_dir = build::build(workspace, false)?;
     let bench = Bench::new(workspace, corpus.bases.clone(), options, &bin_dir)?;
@@ -152,9 +163,12 @@ impl Bench {
         std::fs::write(&config, judge::config(&tools)).context(config.display())?;
         let gate = match &options.gate {
             Some(words) => Gate::Other { words: words.clone(), config },
-            None => {
-                Gate::Countersign { program: bin_dir.join("countersign"), home: dir.join("home"), config }
-            }
+            None => Gate::Countersign {
+                program: std::fs::canonicalize(bin_dir.join("countersign")).context(bin_dir.display())?,
+                home: dir.join("home"),
+                config,
+                strace: options.strace,
+            },
         };
         let gate_name =
             options.gate.as_ref().map_or_else(|| "countersign".to_owned(), |words| words.join(" "));

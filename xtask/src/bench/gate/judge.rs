@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::container::{FIX, Tools, wait};
 use super::corpus::{Base, Entry, Mode};
 use crate::sh::{Context, Error, Result};
+use crate::strace::{self, Rules};
 
 /// What a gate said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,12 +44,11 @@ pub enum Gate {
         program: PathBuf,
         home: PathBuf,
         config: PathBuf,
+        /// Every run of it is looked at under strace.
+        strace: bool,
     },
     /// A command of which only the arguments of `countersign gate` and the exit code are known. It may print a result object.
-    Other {
-        words: Vec<String>,
-        config: PathBuf,
-    },
+    Other { words: Vec<String>, config: PathBuf },
 }
 
 impl Gate {
@@ -67,9 +67,16 @@ impl Gate {
     pub fn ask(&self, case: &Case<'_>) -> Result<Answer> {
         let (log, out) = (case.dir.join("gate.log"), case.dir.join("gate.json"));
         let mut command = self.command(case)?;
+        let traced = case.dir.join("strace");
+        if let Self::Countersign { strace: true, .. } = self {
+            command = strace::traced(&command, &traced)?;
+        }
         let file = |path: &Path| File::create(path).context(path.display());
         command.stdin(Stdio::null()).stdout(file(&out)?).stderr(file(&log)?);
         let code = wait(&mut command)?;
+        if let Self::Countersign { strace: true, program, .. } = self {
+            kept_apart(case, program, &traced)?;
+        }
         let text = String::from_utf8_lossy(&std::fs::read(&out).context(out.display())?).into_owned();
         let result = text.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
         match (self, result.filter(|value| value["outcome"].is_string())) {
@@ -89,7 +96,7 @@ impl Gate {
 
     fn command(&self, case: &Case<'_>) -> Result<Command> {
         let (mut command, config) = match self {
-            Self::Countersign { program, home, config } => {
+            Self::Countersign { program, home, config, .. } => {
                 let mut command = Command::new(program);
                 command.env("COUNTERSIGN_HOME", home).env_remove("COUNTERSIGN_MODEL");
                 (command, config)
@@ -129,6 +136,23 @@ impl Gate {
         }
         command.args(&case.entry.flags).current_dir(case.dir);
         Ok(command)
+    }
+}
+
+/// Our controller executed nothing but its launcher and opened nothing of the agent's.
+fn kept_apart(case: &Case<'_>, program: &Path, traced: &Path) -> Result<()> {
+    let real = |path: &Path| std::fs::canonicalize(path).context(path.display());
+    let program = real(program)?;
+    let launcher = program.with_file_name("countersign-jail");
+    let seen = strace::seen(traced, &Rules { program, launcher, agents: vec![real(case.tree)?] })?;
+    match seen.wrong.first() {
+        Some(wrong) => {
+            Err(Error::new(format!("{}: strace: {} times, first {wrong}", case.entry.id, seen.wrong.len())))
+        }
+        None if seen.launches == 0 || seen.in_cells == 0 => {
+            Err(Error::new(format!("{}: strace saw nothing: {seen:?}", case.entry.id)))
+        }
+        None => Ok(()),
     }
 }
 
