@@ -1,5 +1,6 @@
 mkdir parse
 mv parse.go text.go parse_test.go text_test.go testdata parse/
 sed -i 's/^package duration/package parse/; s/^\/\/ Package duration/\/\/ Package parse/' parse/*.go
-sed -i 's#"example.com/duration"#duration "example.com/duration/parse"#' cmd/duration/main.go
-printf 'package main\n\nimport "testing"\n\nfunc TestNothing(t *testing.T) {}\n' > cmd/duration/main_test.go
+rm -r cmd
+printf '// Package duration is the name of the project.\npackage duration\n\n// Version of the project.\nconst Version = "1.0.0"\n' > version.go
+printf 'package duration\n\nimport "testing"\n\nfunc TestVersion(t *testing.T) {\n\tif Version == "" {\n\t\tt.Fail()\n\t}\n}\n' > version_test.go

