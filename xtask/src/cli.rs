@@ -21,7 +21,9 @@ cargo xtask COMMAND: the project's chores
                           play the benchmark of false greens against `countersign gate`, or against any command that
                           takes the same arguments, with a naive exit-code gate beside it; exits with 1 where a cheat
                           is verified or honest work refused; with --strace also where the controller executed
-                          anything but its launcher or opened a file of the agent's
+                          anything but its launcher or opened a file of the agent's; --keep
+                          uses prepared environments again, --write publishes the report as bench/gate/results.json
+                          and docs/benchmark.md
   build [--release]       build countersign and the static programs that it starts inside cells
   setup                   install what the tests need (as root; else print the line to copy) and download the
                           real-input materials into the target directory

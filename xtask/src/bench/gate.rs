@@ -41,6 +41,8 @@ pub struct Options {
     pub strace: bool,
     /// Beginnings of ids. None: all of the size.
     pub only: Vec<String>,
+    /// The report is also written to `bench/gate/results.json` and `docs/benchmark.md`.
+    pub write: bool,
     /// Environments and remembered bases of an earlier run are used again.
     pub keep: bool,
     /// What did not run is named in this file.
@@ -85,6 +87,7 @@ impl Options {
                     options.gate = Some(words);
                 }
                 "--strace" => options.strace = true,
+                "--write" => options.write = true,
                 "--keep" => options.keep = true,
                 "--only" => options.only.push(value()?.clone()),
                 other => {
@@ -122,6 +125,9 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         Format::Markdown => sh::print(report.to_markdown().trim_end())?,
         Format::Text => sh::print(report.to_text().trim_end())?,
     }
+    if options.write {
+        write(workspace, &report)?;
+    }
     if let Some(log) = &options.skip_log {
         for (id, why) in &report.skipped {
             super::append(log, &format!("{}bench gate {id}: {why}", crate::report::SKIP_PREFIX))?;
@@ -131,6 +137,18 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         [] => Ok(()),
         wrong => Err(Error::new(format!("{} findings:\n{}", wrong.len(), wrong.join("\n")))),
     }
+}
+
+/// What is published: the numbers, and the page that is made of them.
+fn write(workspace: &Workspace, report: &Report) -> Result<()> {
+    let date = sh::capture(Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
+    let mut json = report.to_json();
+    json["command"] = "cargo xtask bench gate --write".into();
+    json["date"] = date.trim().into();
+    let results = workspace.root.join("bench").join("gate").join("results.json");
+    std::fs::write(&results, format!("{json:#}\n")).context(results.display())?;
+    let page = workspace.root.join("docs").join("benchmark.md");
+    std::fs::write(&page, report.page(date.trim())).context(page.display())
 }
 
 /// The place where a run works, and what it found on the machine.

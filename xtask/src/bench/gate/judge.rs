@@ -110,14 +110,14 @@ impl Gate {
             }
         };
         match (self, case.entry.mode) {
-            (Self::Countersign { .. }, _) if case.entry.mode == Mode::Agent || !has_gate(&command) => {
+            (Self::Countersign { .. }, Mode::Agent) => {
                 let script = case.dir.join("turns.json");
                 std::fs::write(&script, turns(case.entry, case.base)?.to_string())
                     .context(script.display())?;
                 command.args(["run", &case.base.task, "--trace", "off"]);
                 command.arg("--model").arg(format!("scripted:{}", script.display()));
             }
-            (Self::Countersign { .. }, _) => {
+            (Self::Countersign { .. }, Mode::Tree) => {
                 command.arg("gate").arg("--tree").arg(case.tree);
             }
             (Self::Other { .. }, _) => {
@@ -154,10 +154,6 @@ fn kept_apart(case: &Case<'_>, program: &Path, traced: &Path) -> Result<()> {
         }
         None => Ok(()),
     }
-}
-
-fn has_gate(command: &Command) -> bool {
-    crate::sh::succeeds(Command::new(command.get_program()).args(["gate", "--help"]))
 }
 
 /// Words as a command line that is split into the same words.

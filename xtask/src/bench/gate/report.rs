@@ -313,6 +313,41 @@ impl Report {
         text
     }
 
+    /// The document of a published run.
+    pub fn page(&self, date: &str) -> String {
+        let score = Score::of(self.rows.iter());
+        format!(
+            "# The benchmark of false greens\n\n\
+             What an agent can do to make a check say yes without doing the work, played against `countersign gate`, with a naive gate \
+             beside it that runs the check where the agent worked and believes its exit code. \
+             [bench/gate/README.md](../bench/gate/README.md) describes the cases and how to play them against another gate.\n\n\
+             This page is made by `cargo xtask bench gate --write`; the numbers are in \
+             [bench/gate/results.json](../bench/gate/results.json). Date of the run: {date}.\n\n\
+             | | countersign | naive |\n|---|---|---|\n\
+             | cheats verified | {} of {} | {} of {} |\n\
+             | cheats exposed for the right reason | {} of {} | |\n\
+             | honest work refused | {} of {} | {} of {} |\n\
+             | honest work with the right outcome and strength | {} of {} | |\n\n\
+             {} cheats can only be told from honest work by inputs that the agent never saw. Without such inputs {} of them are \
+             verified, and the verdict's strength says that no held-out input was looked at.\n\n{}",
+            score.cheats_verified,
+            score.cheats,
+            score.naive_cheats,
+            score.cheats,
+            score.cheats_right,
+            score.cheats,
+            score.honest_refused,
+            score.honest,
+            score.naive_refused,
+            score.honest,
+            score.honest_right,
+            score.honest,
+            score.unclaimed,
+            score.unclaimed_verified,
+            self.to_markdown()
+        )
+    }
+
     fn groups(&self, key: impl Fn(&Row) -> String) -> BTreeMap<String, Score> {
         let mut groups: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
         for row in &self.rows {
