@@ -105,12 +105,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         run.stage("bench", |run| {
             bench::run(
                 run.workspace,
-                &bench::Options {
-                    factor: CI_FACTOR,
-                    size: options.size,
-                    not_met_log: Some(skip_log.clone()),
-                    ..bench::Options::default()
-                },
+                &bench::Options { factor: CI_FACTOR, size: options.size, ..bench::Options::default() },
             )
         });
     } else {

@@ -42,8 +42,9 @@ pub trait Cells: Send + Sync + fmt::Debug {
 
 /// A living cell. Dropping the last handle kills everything in it.
 pub trait Cell: Send + Sync + fmt::Debug {
-    /// What the canary saw.
-    fn observation(&self) -> &Observation;
+    /// What the canary saw, the limits of jobs included: waits until it has looked at those too. Of a cell that ended
+    /// before, what was seen until then.
+    fn observation(&self) -> BoxFuture<'_, Observation>;
 
     /// Where the workspace lies as a job of this cell sees it: `/workspace`, or a path of the host in the `host` tier.
     fn workspace(&self) -> PathBuf;

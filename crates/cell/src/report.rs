@@ -87,7 +87,10 @@ async fn open_and_end(
     let id = CellId::new("doctor").map_err(|error| CellError::Protocol(error.to_string()))?;
     let spec = CellSpec { id, state_dir: state_dir.clone(), mounts: vec![], host_network: false };
     let seen = match supervised::open(tier, binaries, spec).await {
-        Ok(cell) => cell.end(true).await.map(|()| cell.observation().clone()),
+        Ok(cell) => {
+            let observation = cell.observation().await;
+            cell.end(true).await.map(|()| observation)
+        }
         Err(error) => Err(error),
     };
     // Empty after `end`; what a failed launch left in it is two empty directories.

@@ -39,9 +39,17 @@ struct Waiting {
     over: Option<String>,
 }
 
+/// What the canary saw so far.
+#[derive(Clone, Debug)]
+struct Observed {
+    observation: Observation,
+    /// Nothing will be added any more.
+    whole: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Supervised {
-    observation: Observation,
+    observed: watch::Receiver<Observed>,
     workspace: PathBuf,
     home: PathBuf,
     state_dir: PathBuf,
@@ -139,10 +147,12 @@ pub(crate) async fn open(
     tokio::spawn(write_requests(write, queue));
     let finished = Arc::new(Notify::new());
     let (last_words, heard) = watch::channel(None);
-    tokio::spawn(read_responses(read, child, Arc::clone(&waiting), Arc::clone(&finished), last_words));
+    let (observing, observed) = watch::channel(Observed { observation, whole: false });
+    let told = Told { waiting: Arc::clone(&waiting), finished: Arc::clone(&finished), last_words, observing };
+    tokio::spawn(read_responses(read, child, told));
     let (workspace, home) = paths;
     Ok(Arc::new(Supervised {
-        observation,
+        observed,
         workspace,
         home,
         state_dir,
@@ -166,6 +176,7 @@ fn disk_is_full(why: &str) -> bool {
 fn kind(response: &CellResponse) -> &'static str {
     match response {
         CellResponse::Ready { .. } => "ready",
+        CellResponse::Limits { .. } => "limits",
         CellResponse::Unavailable { .. } => "unavailable",
         CellResponse::Finished { .. } => "finished",
         CellResponse::GuestDied { .. } => "guest_died",
@@ -209,13 +220,16 @@ async fn write_requests(mut socket: OwnedWriteHalf, mut queue: mpsc::UnboundedRe
     }
 }
 
-async fn read_responses(
-    mut socket: OwnedReadHalf,
-    child: Child,
+/// Who hears what the launcher says.
+struct Told {
     waiting: Arc<Mutex<Waiting>>,
     finished: Arc<Notify>,
     last_words: watch::Sender<Option<String>>,
-) {
+    observing: watch::Sender<Observed>,
+}
+
+async fn read_responses(mut socket: OwnedReadHalf, child: Child, told: Told) {
+    let Told { waiting, finished, last_words, observing } = told;
     let mut why = "its launcher ended".to_owned();
     loop {
         match read_response(&mut socket).await {
@@ -225,6 +239,9 @@ async fn read_responses(
                     drop(waiter.send(receipt));
                 }
                 finished.notify_waiters();
+            }
+            Ok(Some(CellResponse::Limits { observation })) => {
+                observing.send_replace(Observed { observation, whole: true });
             }
             Ok(Some(CellResponse::GuestDied { what })) => {
                 last_words.send_replace(Some(what));
@@ -369,8 +386,13 @@ impl Drop for CancelOnDrop<'_> {
 }
 
 impl Cell for Supervised {
-    fn observation(&self) -> &Observation {
-        &self.observation
+    fn observation(&self) -> BoxFuture<'_, Observation> {
+        let mut observed = self.observed.clone();
+        Box::pin(async move {
+            // Err: the launcher is gone, and what was seen until then is what there is.
+            let _ = observed.wait_for(|observed| observed.whole).await;
+            observed.borrow().observation.clone()
+        })
     }
     fn workspace(&self) -> PathBuf {
         self.workspace.clone()

@@ -217,8 +217,8 @@ every_tier! {
 
 native_only! {
     the_canary_saw_every_property_that_native_demands(cell) {
-        let seen = &cell.cell.observation().properties;
-        assert!(Tier::Native.demands().is_subset(seen), "{:?}", cell.cell.observation());
+        let observation = cell.cell.observation().await;
+        assert!(Tier::Native.demands().is_subset(&observation.properties), "{observation:?}");
     }
     jobs_are_uid_1000_without_capabilities(cell) {
         let receipt = cell.run(sh("id -u; id -g; id -G; grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\\t'; cat /proc/self/uid_map")).await;
@@ -270,7 +270,7 @@ native_only! {
         exited(&cell.run(support::python("import threading, subprocess\nt=threading.Thread(target=lambda: subprocess.check_call(['/bin/true'])); t.start(); t.join()")).await, 0);
     }
     running_out_of_memory_is_typed(cell) {
-        if !cell.cell.observation().properties.contains(&TierProperty::MemoryLimit) {
+        if !cell.cell.observation().await.properties.contains(&TierProperty::MemoryLimit) {
             support::skipped("running_out_of_memory_is_typed", "no writable memory cgroup");
             return;
         }
@@ -279,7 +279,7 @@ native_only! {
         assert_eq!(cell.run(spec).await.end, JobEnd::Limit { which: LimitHit::Oom });
     }
     a_fork_bomb_meets_its_limit(cell) {
-        if !cell.cell.observation().properties.contains(&TierProperty::PidsLimit) {
+        if !cell.cell.observation().await.properties.contains(&TierProperty::PidsLimit) {
             support::skipped("a_fork_bomb_meets_its_limit", "no writable pids cgroup");
             return;
         }
@@ -435,12 +435,12 @@ fn the_hosts_network_is_there_only_when_asked_for() {
             support::python(&format!("import socket; socket.socket(socket.AF_UNIX).connect('\\0{name}')"));
         spec.cwd = "/".to_owned();
         let connected = cell.run(spec).await.unwrap();
-        if cell.observation().landlock_abi >= Some(6) {
+        if cell.observation().await.landlock_abi >= Some(6) {
             assert!(text(&connected.stderr.head).contains("PermissionError"), "{connected:?}");
         } else {
             support::skipped("abstract sockets with the host's network", "Landlock ABI 6 is not available");
         }
-        let seen = cell.observation().properties.contains(&TierProperty::Netns);
+        let seen = cell.observation().await.properties.contains(&TierProperty::Netns);
         cell.end(true).await.unwrap();
         assert_eq!(text(&receipt.stdout.head).trim(), devices());
         // A host with nothing but a loopback device looks the same from inside; the claim is then still true.

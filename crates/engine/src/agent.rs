@@ -60,7 +60,7 @@ impl Workshop<'_> {
             self.private_git =
                 Some(Box::pin(async move { cells::ask(cell.as_ref(), &git, Vec::new()).await.map(|_| ()) }));
         }
-        let observed = cell.observation().properties.clone();
+        let observed = cell.observation().await.properties;
         Ok((EffectResult::Open { tier: self.ports.cells.working.tier(), observed }, Vec::new()))
     }
 

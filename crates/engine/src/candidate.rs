@@ -52,7 +52,7 @@ impl Workshop<'_> {
         fds.extend(others);
         let cells = cells::judging(self.ports);
         let cell = cells::open(self.ports, cells, &self.contract, mounts, None).await?;
-        let observed = cell.observation().properties.clone();
+        let observed = cell.observation().await.properties;
         let reply = cells::ask(cell.as_ref(), &request, fds).await;
         self.see_off(cell);
         let brought = self.read_reply(reply?)?;

@@ -1,6 +1,6 @@
 //! The story of a turn, read top to bottom in the order in which it happens. This is the only loop.
 
-use countersign_kernel::{Command, Ending, Receipt, Refusal, Step, Work, work};
+use countersign_kernel::{Command, Ending, Event, Receipt, Refusal, Session, Step, Work, work};
 use countersign_types::{EffectId, Millis, PrincipalId, Reason, SessionId};
 use futures::future::{Either, select};
 
@@ -100,7 +100,7 @@ async fn intend(
     if steps.is_empty() {
         return Err(EngineError::Bug("the plan wants nothing and nothing is due".to_owned()));
     }
-    let intents = shop.prepare(journal, steps)?;
+    let intents = shop.prepare(&journal.session, steps)?;
     commit(ports, journal, shop, &Command::Intend(intents), Payloads::default()).await
 }
 
@@ -146,7 +146,45 @@ async fn perform(
     if receipts.is_empty() {
         return Err(EngineError::Bug("an effect gave no receipt".to_owned()));
     }
-    commit(ports, journal, shop, &Command::Receipts(receipts), payloads).await
+    receive(ports, journal, shop, receipts, payloads).await
+}
+
+/// Records results, and in the same commit the intent of what follows from them. The next act needs both on the disk, and
+/// one write brings both there.
+async fn receive(
+    ports: &Ports,
+    journal: &mut Journal,
+    shop: &mut Workshop<'_>,
+    receipts: Vec<Receipt>,
+    payloads: Payloads,
+) -> Result<(), EngineError> {
+    let feedback = payloads.feedback.clone();
+    let mut learnt = Vec::new();
+    let next = |after: &Session, now: Millis, events: &[Event]| {
+        // What went back to the agent is told to the model only when that is certain.
+        if events.iter().any(|event| matches!(event, Event::AttemptReturned { .. })) {
+            return Ok(None);
+        }
+        let Work::Intend(steps) = work(after, now) else { return Ok(None) };
+        // The request that follows holds these results. They stand in the journal before it is sent, or the driver stops.
+        for event in events {
+            shop.learn(event, None);
+        }
+        learnt = events.to_vec();
+        Ok(Some(Command::Intend(shop.prepare(after, &steps)?)))
+    };
+    match journal.commit_then(ports, None, &Command::Receipts(receipts), payloads, next).await {
+        Ok(committed) => {
+            for (_, event) in &committed {
+                if !learnt.contains(event) {
+                    shop.learn(event, feedback.as_deref());
+                }
+            }
+            Ok(())
+        }
+        Err(CommitError::Refused(Refusal::NothingDue | Refusal::Ended | Refusal::NotNow(_))) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 async fn rest(ports: &Ports, journal: &mut Journal, until: Millis) -> Result<(), EngineError> {

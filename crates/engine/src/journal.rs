@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use countersign_kernel::contract::Contract;
 use countersign_kernel::{Authority, Command, Event, Refusal, Session, apply, decide};
 use countersign_store::{Append, Lease, NewEvent, NewPayload, Store, StoreError, StoredEvent};
-use countersign_types::{Digest, EffectId, PrincipalId, Reason, SessionId, TenantId, canonical_json};
+use countersign_types::{Digest, EffectId, Millis, PrincipalId, Reason, SessionId, TenantId, canonical_json};
 use serde_json::{Value, json};
 
 use crate::Trace;
@@ -201,10 +201,38 @@ impl Journal {
         command: &Command,
         payloads: Payloads,
     ) -> Result<Vec<(u64, Event)>, CommitError> {
+        self.commit_then(ports, external, command, payloads, |_, _, _| Ok(None)).await
+    }
+
+    /// As [`Self::commit`], and in the same append what `next` wants to follow: it is asked once, with the state that
+    /// the command leads to and the events of it. Where somebody else was faster, only the command is committed.
+    pub(crate) async fn commit_then(
+        &mut self,
+        ports: &Ports,
+        external: Option<&PrincipalId>,
+        command: &Command,
+        payloads: Payloads,
+        next: impl FnOnce(&Session, Millis, &[Event]) -> Result<Option<Command>, EngineError>,
+    ) -> Result<Vec<(u64, Event)>, CommitError> {
+        let mut next = Some(next);
         for _ in 0..MAX_MOVED {
             let now = ports.clock.now();
             let authority = if external.is_some() { Authority::External } else { Authority::Driver };
-            let events = decide(&self.session, authority, command, now).map_err(CommitError::Refused)?;
+            let mut events = decide(&self.session, authority, command, now).map_err(CommitError::Refused)?;
+            let mut after = self.session.clone();
+            for event in &events {
+                apply(&mut after, now, event);
+            }
+            if let Some(next) = next.take()
+                && let Some(following) = next(&after, now, &events).map_err(CommitError::Engine)?
+                // A refusal is met again, and told, when the driver asks for the same by itself.
+                && let Ok(more) = decide(&after, authority, &following, now)
+            {
+                for event in &more {
+                    apply(&mut after, now, event);
+                }
+                events.extend(more);
+            }
             let mut stored = Vec::with_capacity(events.len());
             for event in &events {
                 let named = match event {
@@ -220,10 +248,6 @@ impl Journal {
                     _ => Vec::new(),
                 };
                 stored.push(new_event(event, named, ports.ids.as_ref()).map_err(CommitError::Engine)?);
-            }
-            let mut after = self.session.clone();
-            for event in &events {
-                apply(&mut after, now, event);
             }
             let authority = match external {
                 Some(principal) => countersign_store::Authority::External(principal.clone()),

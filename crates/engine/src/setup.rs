@@ -36,6 +36,20 @@ struct CachedBase {
     detail: String,
 }
 
+/// A commit that was imported before.
+#[derive(Serialize, Deserialize)]
+struct CachedImport {
+    tree: Digest,
+    skipped: Vec<String>,
+}
+
+struct KnownBase {
+    tree: Digest,
+    manifest: Manifest,
+    skipped: Vec<String>,
+    result: EffectResult,
+}
+
 /// What a setup made, so that another run need not make it again.
 #[derive(Serialize, Deserialize)]
 struct CachedSetup {
@@ -63,6 +77,23 @@ impl Workshop<'_> {
         } else {
             cells::open(ports, cells, &self.contract, cells::source_mounts(ports), None).await?
         };
+        match self.known_base(cell.as_ref(), direct).await {
+            Ok(Some(known)) => {
+                if direct {
+                    self.spare = Some(cell);
+                } else {
+                    self.see_off(cell);
+                }
+                self.keep(known.tree, known.manifest);
+                self.learn_base(known.tree)?;
+                return Ok((known.result, left_out(&known.skipped)));
+            }
+            Ok(None) => {}
+            Err(fail) => {
+                self.see_off(cell);
+                return Err(fail);
+            }
+        }
         let segment = ports.objects.new_segment()?;
         let reply = cells::ask(cell.as_ref(), &request, vec![cells::lend(&segment)?]).await;
         if direct && reply.is_ok() {
@@ -77,13 +108,13 @@ impl Workshop<'_> {
         let entries = tree.entries().len() as u64;
         self.keep(digest, tree);
         self.learn_base(digest)?;
-        let mut named = Vec::new();
-        if !imported.skipped.is_empty() {
-            named.push((
-                "detail",
-                format!("left out of the base: {}", imported.skipped.join("; ")).into_bytes(),
-            ));
+        if let Some(commit) = &imported.commit
+            && matches!(self.contract.source, Source::Git { include_dirty: false, .. })
+        {
+            let known = CachedImport { tree: digest, skipped: imported.skipped.clone() };
+            self.remember(&self.import_key(commit)?, &known).await;
         }
+        let mut named = left_out(&imported.skipped);
         if !imported.dirty.is_empty() {
             let paths: Vec<String> = imported.dirty.iter().map(ToString::to_string).collect();
             named.push(("dirty", paths.join("\n").into_bytes()));
@@ -95,6 +126,46 @@ impl Workshop<'_> {
             dirty: imported.dirty.len() as u64,
         };
         Ok((result, named))
+    }
+
+    /// The base as an earlier run on the same commit of the same repository imported it. With `place` its files are
+    /// written into the cell too. None: nothing is remembered, or it is no longer whole; the cell is as it was.
+    async fn known_base(&mut self, cell: &dyn Cell, place: bool) -> Result<Option<KnownBase>, Fail> {
+        let Source::Git { rev, include_dirty: false, .. } = &self.contract.source else { return Ok(None) };
+        let git_dir = cells::git_dir(self.ports, cells::judging(self.ports).tier());
+        // git says what `rev` means now; only what the commit's id stands for is remembered, and that cannot change.
+        let request = Request::ResolveGit { git_dir, rev: rev.clone() };
+        let Reply::Resolved { commit } = cells::ask(cell, &request, Vec::new()).await? else {
+            return Err(cells::unexpected("a revision"));
+        };
+        let Some(known) = self.cached::<CachedImport>(&self.import_key(&commit)?).await else {
+            return Ok(None);
+        };
+        // Also says whether every content is still there.
+        let Ok(manifest) = self.ports.objects.manifest(&known.tree) else { return Ok(None) };
+        if place {
+            cells::materialise(cell, &self.ports.objects, &manifest).await?;
+        }
+        let entries = manifest.entries().len() as u64;
+        let result = EffectResult::Import { tree: known.tree, commit: Some(commit), entries, dirty: 0 };
+        Ok(Some(KnownBase { tree: known.tree, manifest, skipped: known.skipped, result }))
+    }
+
+    /// Object ids are only as good as the repository that they come from: another one's import is not used.
+    fn import_key(&self, commit: &str) -> Result<Digest, Fail> {
+        let repository = match &self.contract.source {
+            Source::Git { repository, .. } => repository.as_str(),
+            Source::Directory { path } => path.as_str(),
+        };
+        let key = json!({
+            "what": "import",
+            "version": env!("CARGO_PKG_VERSION"),
+            "protocol": countersign_guest::protocol::GUEST_PROTOCOL,
+            "repository": repository,
+            "commit": commit,
+        });
+        let bytes = canonical_json(&key).map_err(|e| Fail::because(Reason::Config, e.to_string()))?;
+        Ok(Digest::of(&bytes))
     }
 
     fn import_request(&self, write_workspace: bool) -> Result<Request, Fail> {
@@ -326,7 +397,7 @@ impl Workshop<'_> {
             return Err(Fail::because(Reason::CheckpointLost, "the check has no base run"));
         };
         let (cell, manifest) = self.room_with(tree).await?;
-        let observed = cell.observation().properties.clone();
+        let observed = cell.observation().await.properties;
         let paths = cells::paths(cell.as_ref());
         let job = CheckPlan::new(&terms, &self.contract.environment).job(&paths);
         let ran = self.run_in_room(cell.as_ref(), job, stop).await;
@@ -454,6 +525,14 @@ impl Workshop<'_> {
             let _ = self.ports.memo.remember(key, &bytes);
         }
     }
+}
+
+/// The payload that names files which are not part of the base.
+fn left_out(skipped: &[String]) -> Named {
+    if skipped.is_empty() {
+        return Vec::new();
+    }
+    vec![("detail", format!("left out of the base: {}", skipped.join("; ")).into_bytes())]
 }
 
 fn base_tree(turn: &Turn) -> Result<Digest, Fail> {

@@ -7,7 +7,9 @@ use countersign_cell::Cell;
 use countersign_gates::{CheckDecision, Fence};
 use countersign_guest::protocol::WriteGuard;
 use countersign_kernel::contract::Contract;
-use countersign_kernel::{EffectKind, EffectResult, Event, Intent, Reservation, Step, ToolName, Turn};
+use countersign_kernel::{
+    EffectKind, EffectResult, Event, Intent, Reservation, Session, Step, ToolName, Turn,
+};
 use countersign_llm::{Conversation, Reply as ModelReply, ToolSchema};
 use countersign_tools::{Schema, ToolCallSpec};
 use countersign_tree::{Manifest, ScratchRules};
@@ -178,8 +180,8 @@ impl<'p> Workshop<'p> {
     // ---- before the act ---------------------------------------------------------------------------------------
 
     /// Makes requests ready: their bytes are what the intent is bound to.
-    pub(crate) fn prepare(&mut self, journal: &Journal, steps: &[Step]) -> Result<Vec<Intent>, EngineError> {
-        let Some(turn) = &journal.session.turn else {
+    pub(crate) fn prepare(&mut self, session: &Session, steps: &[Step]) -> Result<Vec<Intent>, EngineError> {
+        let Some(turn) = &session.turn else {
             return Err(EngineError::Bug("there is no turn to prepare for".to_owned()));
         };
         steps.iter().map(|step| self.prepare_one(turn, *step)).collect()

@@ -7,7 +7,7 @@ use countersign_types::Digest;
 use serde::{Deserialize, Serialize};
 
 /// Raised whenever a message changes its meaning; also part of the build's version check.
-pub const GUEST_PROTOCOL: u32 = 2;
+pub const GUEST_PROTOCOL: u32 = 3;
 
 /// The most file descriptors that one request carries.
 pub const MAX_FDS: usize = 64;
@@ -20,6 +20,9 @@ pub enum Request {
     /// Resolves `rev` in the git directory mounted at `git_dir`, writes that commit's files into the workspace and,
     /// while hashing, all distinct contents to fd 0 from offset 0. git runs as the cell's root, config off, no lazy fetch.
     ImportGit { git_dir: String, rev: String, write_workspace: bool },
+    /// Names the commit that `rev` means in the git directory mounted at `git_dir`, under the same conditions as
+    /// `ImportGit`, and reads nothing else of it.
+    ResolveGit { git_dir: String, rev: String },
     /// As `ImportGit`, then brings the workspace to the state of the work tree at `work_tree`: tracked files as they
     /// are on disk, and untracked ones that are not ignored.
     ImportDirty { git_dir: String, work_tree: String, rev: String, write_workspace: bool },
@@ -222,6 +225,9 @@ pub enum Reply {
         version: String,
     },
     Imported(Imported),
+    Resolved {
+        commit: String,
+    },
     Done,
     Sealed(Sealed),
     /// `bytes` were written to fd 0; `digest` is theirs.

@@ -50,6 +50,9 @@ impl Guest {
             Request::ImportGit { git_dir, rev, write_workspace } => {
                 git::git(self, Path::new(&git_dir), &rev, write_workspace, files).map(Reply::Imported)
             }
+            Request::ResolveGit { git_dir, rev } => {
+                git::resolve(Path::new(&git_dir), &rev).map(|commit| Reply::Resolved { commit })
+            }
             Request::ImportDirty { git_dir, work_tree, rev, write_workspace } => {
                 let places = (Path::new(&git_dir), Path::new(&work_tree));
                 git::dirty(self, places, &rev, write_workspace, files).map(Reply::Imported)

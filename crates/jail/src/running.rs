@@ -19,10 +19,20 @@ pub struct Stream {
     pub capture: Capture,
 }
 
+/// For whom a job runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// The controller asked for it.
+    Command(JobId),
+    /// The canary looks at the cell. It joins no control group: that can take longer than everything else together.
+    Look,
+    /// The canary looks at the limits that jobs have.
+    LookAtLimits,
+}
+
 #[derive(Debug)]
 pub struct Job {
-    /// None for the canary.
-    pub id: Option<JobId>,
+    pub errand: Errand,
     pub limits: JobLimits,
     pub started: Instant,
     pub streams: [Stream; 2],

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use countersign_types::{
-    CellRequest, CellResponse, JobEnd, JobId, JobLimits, JobReceipt, LimitHit, Millis, Observation, Tier,
+    CellRequest, CellResponse, JobEnd, JobLimits, JobReceipt, LimitHit, Millis, Observation, Tier,
+    TierProperty,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -19,7 +20,7 @@ use crate::cgroup::{Groups, Places};
 use crate::error::{Context, JailError, Result};
 use crate::job::Work;
 use crate::launch::Standing;
-use crate::running::{Job, Stream};
+use crate::running::{Errand, Job, Stream};
 use crate::supervisor::{Notice, Order};
 use crate::wire::{self, Fill, Receiver};
 
@@ -31,14 +32,14 @@ const PIPE_SIZE: usize = 256 * 1024;
 const DRAIN_READS: usize = 8;
 /// Bytes of the guest's standard error that are kept.
 const LAST_WORDS: u64 = 2048;
-/// The canary's own limits; it needs a few kilobytes and milliseconds.
+/// The canary's own limits; it needs a few kilobytes and milliseconds. Without limits it joins no control group.
 const CANARY_LIMITS: JobLimits = JobLimits {
     wall: Millis::from_secs(10),
     output_head: 64 * 1024,
     output_tail: 0,
     output_total: None,
-    memory: Some(64 * 1024 * 1024),
-    processes: Some(16),
+    memory: None,
+    processes: None,
 };
 
 /// What the loop returns with.
@@ -67,6 +68,8 @@ pub struct Launcher {
     host_network: bool,
     over: Option<Over>,
     guest_errors: Stream,
+    /// What the canary saw, until it has looked at the limits too.
+    observed: Option<Observation>,
 }
 
 impl Launcher {
@@ -99,6 +102,7 @@ impl Launcher {
             host_network,
             over: None,
             guest_errors,
+            observed: None,
         })
     }
 
@@ -110,13 +114,12 @@ impl Launcher {
                     native.secret.as_ref().map(|s| s.0.to_string_lossy().into_owned()).unwrap_or_default();
                 let runner_uid = rustix::process::geteuid().as_raw();
                 let plan = CanaryPlan { runner_uid, secret, memory_held: false, pids_held: false };
-                self.start(None, CANARY_LIMITS, |groups| {
-                    let (memory_held, pids_held) = groups.held();
-                    Work::Canary(CanaryPlan { memory_held, pids_held, ..plan })
-                })
+                self.start(Errand::Look, CANARY_LIMITS, |_| Work::Canary(plan))
             }
             None => {
-                self.respond(&CellResponse::Ready { observation: crate::canary::nothing() });
+                let observation = crate::canary::nothing();
+                self.respond(&CellResponse::Ready { observation: observation.clone() });
+                self.respond(&CellResponse::Limits { observation });
                 Ok(())
             }
         };
@@ -226,16 +229,16 @@ impl Launcher {
     fn request(&mut self, frame: &[u8]) -> Result<()> {
         match serde_json::from_slice(frame) {
             Ok(CellRequest::Run(spec)) => {
-                if self.jobs.values().any(|job| job.id.as_ref() == Some(&spec.job)) {
+                if self.jobs.values().any(|job| job.errand == Errand::Command(spec.job.clone())) {
                     self.respond(&CellResponse::Failed { what: format!("job {} runs already", spec.job) });
                     return Ok(());
                 }
-                let (id, limits) = (spec.job.clone(), spec.limits);
-                self.start(Some(id), limits, |_| Work::Command(spec))
+                let (job, limits) = (spec.job.clone(), spec.limits);
+                self.start(Errand::Command(job), limits, |_| Work::Command(spec))
             }
             Ok(CellRequest::Cancel { job }) => {
-                let found =
-                    self.jobs.iter().find(|(_, running)| running.id.as_ref() == Some(&job)).map(|(i, _)| *i);
+                let wanted = Errand::Command(job);
+                let found = self.jobs.iter().find(|(_, running)| running.errand == wanted).map(|(i, _)| *i);
                 // A job that has just ended needs no cancelling: its receipt is on its way.
                 found.map_or(Ok(()), |index| self.cut(index, JobEnd::Canceled))
             }
@@ -252,12 +255,7 @@ impl Launcher {
         }
     }
 
-    fn start(
-        &mut self,
-        id: Option<JobId>,
-        limits: JobLimits,
-        work: impl FnOnce(&Groups) -> Work,
-    ) -> Result<()> {
+    fn start(&mut self, errand: Errand, limits: JobLimits, work: impl FnOnce(&Groups) -> Work) -> Result<()> {
         let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).context(|| "making a pipe".to_owned());
         let ((out_read, out_write), (err_read, err_write), (report_read, report_write)) =
             (pipe()?, pipe()?, pipe()?);
@@ -280,7 +278,7 @@ impl Launcher {
         let stream =
             |fd| Stream { fd: Some(fd), capture: Capture::new(limits.output_head, limits.output_tail) };
         let job = Job {
-            id,
+            errand,
             limits,
             started: Instant::now(),
             streams: [stream(out_read), stream(err_read)],
@@ -382,13 +380,41 @@ impl Launcher {
         let wall = Millis(u64::try_from(job.started.elapsed().as_millis()).unwrap_or(u64::MAX));
         let (end, killed) = job.end();
         let [stdout, stderr] = job.streams.map(|stream| stream.capture.finish());
-        match job.id {
-            Some(id) => {
-                let receipt = JobReceipt { job: id, end, stdout, stderr, wall, killed };
+        match job.errand {
+            Errand::Command(job) => {
+                let receipt = JobReceipt { job, end, stdout, stderr, wall, killed };
                 self.respond(&CellResponse::Finished { receipt });
             }
-            None => self.judge(&end, &stdout.head),
+            Errand::Look => self.judge(&end, &stdout.head),
+            Errand::LookAtLimits => self.tell_limits(&end, &stdout.head),
         }
+    }
+
+    /// Has the canary look once more, as a job with limits.
+    fn look_at_limits(&mut self) -> Result<()> {
+        let limits = JobLimits { memory: Some(64 * 1024 * 1024), processes: Some(16), ..CANARY_LIMITS };
+        let runner_uid = rustix::process::geteuid().as_raw();
+        self.start(Errand::LookAtLimits, limits, |groups| {
+            let (memory_held, pids_held) = groups.held();
+            Work::Canary(CanaryPlan { runner_uid, secret: String::new(), memory_held, pids_held })
+        })
+    }
+
+    /// What the first look could not see. A second look that failed adds nothing.
+    fn tell_limits(&mut self, end: &JobEnd, output: &[u8]) {
+        let Some(mut observation) = self.observed.take() else { return };
+        let seen: Option<Observation> = serde_json::from_slice(output).ok();
+        if let Some(mut seen) = seen.filter(|_| *end == JobEnd::Exited { code: 0 }) {
+            for property in [TierProperty::MemoryLimit, TierProperty::PidsLimit] {
+                if seen.properties.contains(&property) {
+                    observation.properties.insert(property);
+                }
+                if let Some(note) = seen.notes.remove(&property) {
+                    observation.notes.insert(property, note);
+                }
+            }
+        }
+        self.respond(&CellResponse::Limits { observation });
     }
 
     /// `Ready` only if the canary saw everything that the tier demands.
@@ -408,10 +434,14 @@ impl Launcher {
         let mut missing = self.tier.demands();
         missing.retain(|p| !observation.properties.contains(p));
         if self.host_network {
-            missing.remove(&countersign_types::TierProperty::Netns);
+            missing.remove(&TierProperty::Netns);
         }
         if missing.is_empty() {
-            self.respond(&CellResponse::Ready { observation });
+            self.respond(&CellResponse::Ready { observation: observation.clone() });
+            self.observed = Some(observation);
+            if self.look_at_limits().is_err() {
+                self.tell_limits(&JobEnd::Canceled, &[]);
+            }
             return;
         }
         let said = missing

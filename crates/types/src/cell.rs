@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::{CellId, JobId, Millis, TierProperties, TierProperty};
 
 /// Raised whenever a message changes its meaning. A launcher with another number is refused.
-pub const CELL_PROTOCOL: u32 = 1;
+pub const CELL_PROTOCOL: u32 = 2;
 
 /// The longest frame in bytes that either side accepts, here and on the guest's channel.
 pub const MAX_FRAME: usize = 64 * 1024 * 1024;
@@ -182,8 +182,13 @@ pub enum CellRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "response")]
 pub enum CellResponse {
-    /// The cell stands, the guest runs and the canary has looked.
+    /// The cell stands, the guest runs and the canary has looked at everything but the limits of jobs.
     Ready {
+        observation: Observation,
+    },
+    /// The canary has looked again as a job that joined its control groups: what `Ready` said, with the limits. Comes
+    /// once, after `Ready` and in its own time (the kernel may take 20 ms to move a process into a group).
+    Limits {
         observation: Observation,
     },
     /// The cell could not be made; nothing runs. `fix` is what a person can do, `missing` what the tier demands and

@@ -30,15 +30,20 @@ pub(crate) struct Commit {
     pub(crate) trees: Vec<Oid>,
 }
 
-/// Resolves `rev` and reads its trees.
-pub(crate) fn read(cat: &mut CatFile, git_dir: &Path, rev: &str) -> Outcome<Commit> {
+/// The commit that `rev` names, and the size of its object, which is what `cat` answers next.
+pub(crate) fn find(cat: &mut CatFile, git_dir: &Path, rev: &str) -> Outcome<(Oid, u64)> {
     repository::check_revision(rev)?;
     cat.ask(format!("{rev}^{{commit}}\n").into_bytes());
-    let (oid, size) = match cat.header()? {
-        Header::Object { oid, kind, size } if kind == "commit" => (oid, size),
-        Header::Sha256 => return Err(sha256()),
-        _ => return Err(repository::no_such_revision(git_dir, rev)),
-    };
+    match cat.header()? {
+        Header::Object { oid, kind, size } if kind == "commit" => Ok((oid, size)),
+        Header::Sha256 => Err(sha256()),
+        _ => Err(repository::no_such_revision(git_dir, rev)),
+    }
+}
+
+/// Resolves `rev` and reads its trees.
+pub(crate) fn read(cat: &mut CatFile, git_dir: &Path, rev: &str) -> Outcome<Commit> {
+    let (oid, size) = find(cat, git_dir, rev)?;
     let text = cat.whole(oid, "commit", size)?;
     let mut lines = text.split(|b| *b == b'\n');
     let tree = lines

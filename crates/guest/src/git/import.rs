@@ -44,6 +44,14 @@ impl Import {
     }
 }
 
+/// The id of the commit that `rev` names.
+pub(crate) fn resolve(git_dir: &Path, rev: &str) -> Outcome<String> {
+    repository::inspect(git_dir)?;
+    let mut cat = CatFile::start(git_dir)?;
+    let (oid, _) = commit::find(&mut cat, git_dir, rev)?;
+    Ok(oid.to_string())
+}
+
 /// Imports one commit.
 pub(crate) fn git(
     guest: &mut Guest,

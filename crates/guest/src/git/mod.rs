@@ -15,7 +15,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use apply::apply_patch;
-pub(crate) use import::{Import, dirty, git};
+pub(crate) use import::{Import, dirty, git, resolve};
 pub(crate) use patch::make_patch;
 pub(crate) use private::{GitBase, init_private};
 

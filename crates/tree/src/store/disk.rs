@@ -61,7 +61,7 @@ pub(super) fn holds(path: &Path, bytes: &[u8]) -> bool {
 
 /// Removes what dead processes left unfinished.
 pub(super) fn sweep(root: &Path) -> Result<(), StoreError> {
-    for part in ["segments", "trees", "bases"] {
+    for part in ["segments", "trees"] {
         let dir = root.join(part);
         for entry in fs::read_dir(&dir).map_err(at(&dir))? {
             let entry = entry.map_err(at(&dir))?;

@@ -63,8 +63,6 @@ pub enum StoreError {
     NoTree(Digest),
     #[error("the content {0} is not in the store")]
     NoContent(Digest),
-    #[error("`{0}` is not a commit id")]
-    NotACommit(String),
 }
 
 impl StoreError {
@@ -146,7 +144,7 @@ impl ObjectStore {
     /// The directories cannot be made or read.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let root = dir.into();
-        for part in ["segments", "trees", "bases"] {
+        for part in ["segments", "trees"] {
             disk::make_private_dir(&root.join(part))?;
         }
         disk::sweep(&root)?;
@@ -456,43 +454,6 @@ impl ObjectStore {
             return Err(wrong(&path));
         }
         Ok(bytes)
-    }
-
-    /// Remembers which manifest a commit has, so that importing it again needs no git. The manifest must be stored.
-    ///
-    /// # Errors
-    /// [`StoreError::NotACommit`], [`StoreError::NoTree`], or the disk's.
-    pub fn put_base(&self, commit: &str, manifest: &Digest) -> Result<(), StoreError> {
-        let path = self.base_file(commit)?;
-        if !self.root.join("trees").join(manifest.hex()).exists() {
-            return Err(StoreError::NoTree(*manifest));
-        }
-        let line = format!("{manifest}\n");
-        if !disk::holds(&path, line.as_bytes()) {
-            disk::write_atomic(&path, line.as_bytes(), false, || self.next_temporary())?;
-            let mut state = self.state();
-            state.pending.extend([path, self.root.join("bases")]);
-        }
-        Ok(())
-    }
-
-    /// The manifest that [`Self::put_base`] remembered. It is a cache: anything that is not whole counts as unknown.
-    ///
-    /// # Errors
-    /// [`StoreError::NotACommit`].
-    pub fn base(&self, commit: &str) -> Result<Option<Manifest>, StoreError> {
-        let path = self.base_file(commit)?;
-        let Ok(line) = fs::read_to_string(&path) else { return Ok(None) };
-        let digest = line.strip_suffix('\n').and_then(|l| l.parse().ok());
-        Ok(digest.and_then(|digest| self.manifest(&digest).ok()))
-    }
-
-    fn base_file(&self, commit: &str) -> Result<PathBuf, StoreError> {
-        let hex = commit.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        if !hex || !matches!(commit.len(), 40 | 64) {
-            return Err(StoreError::NotACommit(commit.chars().take(80).collect()));
-        }
-        Ok(self.root.join("bases").join(commit))
     }
 }
 

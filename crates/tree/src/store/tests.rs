@@ -37,7 +37,6 @@ fn a_later_process_finds_a_manifest_and_its_contents() {
     let dir = tempfile::tempdir().unwrap();
     let contents: [&[u8]; 3] = [b"one", b"", b"three"];
     let manifest = manifest_of(&contents);
-    let commit = "a".repeat(40);
     let digest = {
         let store = ObjectStore::open(dir.path()).unwrap();
         for one in contents {
@@ -45,16 +44,13 @@ fn a_later_process_finds_a_manifest_and_its_contents() {
             store.adopt(new, &located, Durability::Later).unwrap();
         }
         let digest = store.put_manifest(&manifest, Durability::Later).unwrap();
-        store.put_base(&commit, &digest).unwrap();
         store.sync_pending().unwrap();
         digest
     };
     assert_eq!(digest, manifest.digest());
     let store = ObjectStore::open(dir.path()).unwrap();
     assert!(!store.contains(&Digest::of(b"one")));
-    assert_eq!(store.base(&commit).unwrap().unwrap(), manifest);
-    assert_eq!(store.base(&"b".repeat(40)).unwrap(), None);
-    assert!(store.base("../x").is_err());
+    assert_eq!(store.manifest(&digest).unwrap(), manifest);
     for one in contents {
         assert_eq!(store.read(&Digest::of(one)).unwrap(), one);
     }
