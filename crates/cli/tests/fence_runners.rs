@@ -1,6 +1,6 @@
 //! The fence over node and Go projects, on the real binary: each attack beside honest twins. The check is POSIX shell
 //! where only paths and keys decide, and node's own runner where node is there.
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, outside of test functions")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of test functions")]
 
 mod common;
 #[path = "common/project.rs"]
