@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use countersign_engine::{Changes, Claim, View};
+use countersign_engine::{Changes, CheckEvidence, Claim, GateView, View};
 use countersign_kernel::Finding;
 use countersign_kernel::contract::Candidate;
 use countersign_types::{
@@ -70,6 +70,14 @@ pub(crate) struct GateResult {
     pub(crate) status: GateStatus,
     pub(crate) reason: Option<Reason>,
     pub(crate) detail: Option<String>,
+    /// Of the check gate: for each check that was judged, what its verdict rests on.
+    pub(crate) evidence: Vec<CheckEvidence>,
+}
+
+impl GateResult {
+    const fn of(status: GateStatus) -> Self {
+        Self { status, reason: None, detail: None, evidence: Vec::new() }
+    }
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -163,8 +171,8 @@ impl RunResult {
         let contract = view.session.as_ref().map(|session| &session.contract);
         let (outcome, reason) = view.outcome.unzip();
         let gates = view.gates.iter().map(|(key, gate)| {
-            let (reason, detail) = (gate.reason, gate.detail.clone());
-            (*key, GateResult { status: gate.status, reason, detail })
+            let GateView { status, reason, detail, evidence } = gate.clone();
+            (*key, GateResult { status, reason, detail, evidence })
         });
         let isolated = view.tier.map(|_| view.observed.is_superset(&confining()));
         Self {
@@ -247,7 +255,7 @@ impl RunResult {
         };
         let mut gates = all_gates(GateStatus::Absent);
         for key in armed {
-            gates.insert(*key, GateResult { status: GateStatus::NotReached, reason: None, detail: None });
+            gates.insert(*key, GateResult::of(GateStatus::NotReached));
         }
         Self {
             session,
@@ -324,7 +332,7 @@ impl CandidateResult {
 }
 
 fn all_gates(status: GateStatus) -> BTreeMap<GateKey, GateResult> {
-    GateKey::ALL.iter().map(|key| (*key, GateResult { status, reason: None, detail: None })).collect()
+    GateKey::ALL.iter().map(|key| (*key, GateResult::of(status))).collect()
 }
 
 /// What makes a cell a confinement; a network that was asked for does not unmake it.

@@ -26,6 +26,9 @@ const WORK_TREE: &str = "/run/countersign/source/tree";
 const OUTPUT_HEAD: u64 = 16 * 1024;
 const OUTPUT_TAIL: u64 = 32 * 1024;
 
+/// Bytes kept of a standard output that is itself the runner's report.
+pub(crate) const REPORT_HEAD: u64 = 8 << 20;
+
 /// Why an effect has no result.
 #[derive(Debug)]
 pub(crate) enum Fail {
@@ -304,6 +307,28 @@ pub(crate) fn redacted(redactor: &Redactor, mut receipt: JobReceipt) -> JobRecei
     receipt
 }
 
+/// A receipt with no more of each stream than any job's has.
+pub(crate) fn shortened(mut receipt: JobReceipt) -> JobReceipt {
+    let bytes = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
+    let (head, tail) = (bytes(OUTPUT_HEAD), bytes(OUTPUT_TAIL));
+    for stream in [&mut receipt.stdout, &mut receipt.stderr] {
+        if stream.head.len() <= head {
+            continue;
+        }
+        let rest = stream.head.split_off(head);
+        if stream.omitted > 0 {
+            // The tail does not follow on what is cut off here.
+            stream.omitted = stream.omitted.saturating_add(rest.len() as u64);
+            continue;
+        }
+        stream.tail = [rest, std::mem::take(&mut stream.tail)].concat();
+        let cut = stream.tail.len().saturating_sub(tail);
+        stream.tail.drain(..cut);
+        stream.omitted = cut as u64;
+    }
+    receipt
+}
+
 /// What is kept of a stream, with the gap said.
 pub(crate) fn kept(captured: &countersign_types::Captured) -> Vec<u8> {
     let mut out = captured.head.clone();
@@ -319,6 +344,26 @@ mod tests {
     use countersign_types::{Captured, JobEnd};
 
     use super::*;
+
+    #[test]
+    fn a_long_output_is_cut_to_its_head_and_its_end() {
+        let all: Vec<u8> = (0..200_000_u32).map(|n| b'a' + u8::try_from(n % 26).unwrap()).collect();
+        for len in [0, 100, 16 * 1024, 16 * 1024 + 1, 48 * 1024, 48 * 1024 + 1, 200_000] {
+            let receipt = JobReceipt {
+                job: JobId::new("j1").unwrap(),
+                end: JobEnd::Exited { code: 0 },
+                stdout: Captured { head: all[..len].to_vec(), total: len as u64, ..Captured::default() },
+                stderr: Captured::default(),
+                wall: Millis(1),
+                killed: 0,
+            };
+            let stdout = shortened(receipt).stdout;
+            assert_eq!(stdout.head.len() as u64 + stdout.omitted + stdout.tail.len() as u64, stdout.total);
+            assert!(all.starts_with(&stdout.head) && all[..len].ends_with(&stdout.tail), "{len}");
+            assert!(stdout.head.len() <= 16 * 1024 && stdout.tail.len() <= 32 * 1024, "{len}");
+            assert_eq!(stdout.omitted == 0, len <= 48 * 1024, "{len}");
+        }
+    }
 
     #[test]
     fn no_piece_of_a_value_stays_at_a_cut() {

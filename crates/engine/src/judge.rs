@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::cells::{self, Fail};
 use crate::changed::Changes;
 use crate::perform::{Outcome, PATCH_FILE, summary_of};
+use crate::rooms::{Judged, bytes_of};
 use crate::stop::Stop;
 use crate::workshop::Workshop;
 
@@ -32,9 +33,9 @@ impl Workshop<'_> {
         let mut items = Vec::new();
         for index in 0..self.contract.checks.len() {
             let check = CheckIndex(u32::try_from(index).unwrap_or(u32::MAX));
-            let (decision, receipt, _) = self.judge(turn, head, check, stop).await?;
-            let red = decision.status != GateStatus::Passed;
-            items.push((check, decision, receipt));
+            let judged = self.judge(turn, head, check, stop).await?;
+            let red = judged.decision.status != GateStatus::Passed;
+            items.push((check, judged.decision, judged.receipt));
             if red {
                 break;
             }
@@ -164,21 +165,19 @@ impl Workshop<'_> {
 
     pub(crate) async fn room(&mut self, turn: &Turn, check: CheckIndex, stop: &Stop) -> Outcome {
         let sealed = turn.sealed.ok_or_else(|| Fail::because(Reason::CheckpointLost, "nothing is sealed"))?;
-        let (mut decision, receipt, observed) = self.judge(turn, sealed.tree, check, stop).await?;
+        let Judged { mut decision, receipt, observed, evidence } =
+            self.judge(turn, sealed.tree, check, stop).await?;
         if decision.status == GateStatus::Passed && !self.base_still_holds(turn, check, stop).await? {
-            decision = CheckDecision {
-                status: GateStatus::Unverifiable,
-                reason: Some(Reason::EvidenceStale),
-                detail: "the base shows something else now than in the earlier run that was remembered: the \
-                         environment has changed; run again"
-                    .to_owned(),
-                strength: None,
-            };
+            decision = CheckDecision::stale(
+                "the base shows something else now than in the earlier run that was remembered: the environment has \
+                 changed; run again",
+            );
         }
         let named = vec![
             ("detail", decision.detail.clone().into_bytes()),
             ("stdout", cells::kept(&receipt.stdout)),
             ("stderr", cells::kept(&receipt.stderr)),
+            ("evidence", bytes_of(&evidence)?),
         ];
         let result = EffectResult::Room {
             status: decision.status,

@@ -1,40 +1,25 @@
-//! Before the agent: the base, the operator's setup, the probe, and what each check shows on the base. And the room in
-//! which a check judges a tree, which is the same room before and after.
+//! Before the agent: the base, the operator's setup and the probe.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use countersign_cell::Cell;
-use countersign_gates::{BaseVerdict as GateBase, CheckDecision, CheckPlan, RedCause as GateCause, RoomJob};
+use countersign_gates::CheckPlan;
 use countersign_guest::protocol::{Reply, Request};
-use countersign_kernel::contract::{CheckTerms, Source};
-use countersign_kernel::{BaseVerdict, EffectResult, JobSummary, RedCause, Turn};
+use countersign_kernel::contract::Source;
+use countersign_kernel::{EffectResult, JobSummary, Turn};
 use countersign_tree::{Durability, Manifest};
-use countersign_types::{
-    CheckIndex, Digest, JobEnd, JobReceipt, Millis, Mount, MountKind, Reason, TierProperties, canonical_json,
-};
+use countersign_types::{Digest, JobEnd, JobReceipt, Millis, Mount, MountKind, Reason, canonical_json};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::cells::{self, Fail};
-use crate::perform::{Named, drift, summary_of};
+use crate::perform::{Named, Outcome, summary_of};
 use crate::ports::Sources;
 use crate::stop::Stop;
 use crate::workshop::Workshop;
 
-type Outcome = Result<(EffectResult, Named), Fail>;
-
 /// A setup may take as long as a check, and at least this.
-const SETUP_WALL: Millis = Millis::from_secs(600);
-
-/// A base run that was seen before on the same tree in the same environment.
-#[derive(Serialize, Deserialize)]
-struct CachedBase {
-    verdict: BaseVerdict,
-    job: JobSummary,
-    drift: Option<Digest>,
-    detail: String,
-}
+pub(crate) const SETUP_WALL: Millis = Millis::from_secs(600);
 
 /// A commit that was imported before.
 #[derive(Serialize, Deserialize)]
@@ -338,193 +323,6 @@ impl Workshop<'_> {
         }
         Ok((EffectResult::Probe { job: summary_of(&receipt.end) }, named))
     }
-
-    /// What a check shows on the base. The same tree, environment and command give the same answer, so it is kept.
-    pub(crate) async fn base_run(&mut self, turn: &Turn, check: CheckIndex, stop: &Stop) -> Outcome {
-        let terms = self.terms(check)?;
-        let base = base_tree(turn)?;
-        let key = self.cache_key("base", base, Some(&terms))?;
-        if let Some(cached) = self.cached::<CachedBase>(&key).await {
-            let result = EffectResult::BaseRun {
-                verdict: cached.verdict,
-                job: cached.job,
-                cached: true,
-                drift: cached.drift,
-            };
-            return Ok((result, vec![("detail", cached.detail.into_bytes())]));
-        }
-        let (cell, tree) = self.room_with(base).await?;
-        let plan = CheckPlan::new(&terms, &self.contract.environment);
-        let ran = self.run_in_room(cell.as_ref(), plan.job(&cells::paths(cell.as_ref())), stop).await;
-        let after = match &ran {
-            Ok(_) => self.drift_of(cell.as_ref(), &tree).await,
-            Err(_) => Ok(None),
-        };
-        cell.end(true).await?;
-        let (receipt, drift) = (ran?, after?);
-        let probe = turn.probe.map(end_of);
-        let judged = countersign_gates::judge_base(&terms, &receipt, probe.as_ref());
-        let (verdict, detail) = kernel_verdict(&judged);
-        let detail = if matches!(verdict, BaseVerdict::Environment) {
-            format!("{detail}\n{}", countersign_tools::operator_result(&receipt))
-        } else {
-            detail
-        };
-        let job = summary_of(&receipt.end);
-        // A broken environment is not remembered: it may be mended without any of the key's parts changing.
-        if !matches!(verdict, BaseVerdict::Environment) {
-            self.remember(&key, &CachedBase { verdict, job, drift, detail: detail.clone() }).await;
-        }
-        let named = vec![
-            ("detail", detail.into_bytes()),
-            ("stdout", cells::kept(&receipt.stdout)),
-            ("stderr", cells::kept(&receipt.stderr)),
-        ];
-        Ok((EffectResult::BaseRun { verdict, job, cached: false, drift }, named))
-    }
-
-    /// A check on a tree, in a fresh room.
-    pub(crate) async fn judge(
-        &mut self,
-        turn: &Turn,
-        tree: Digest,
-        check: CheckIndex,
-        stop: &Stop,
-    ) -> Result<(CheckDecision, JobReceipt, TierProperties), Fail> {
-        let terms = self.terms(check)?;
-        let base = usize::try_from(check.0).ok().and_then(|index| turn.base_runs.get(index));
-        let Some(base) = base else {
-            return Err(Fail::because(Reason::CheckpointLost, "the check has no base run"));
-        };
-        let (cell, manifest) = self.room_with(tree).await?;
-        let observed = cell.observation().await.properties;
-        let paths = cells::paths(cell.as_ref());
-        let job = CheckPlan::new(&terms, &self.contract.environment).job(&paths);
-        let ran = self.run_in_room(cell.as_ref(), job, stop).await;
-        let judged = match ran {
-            Ok(receipt) => {
-                let after = self.drift_of(cell.as_ref(), &manifest).await?;
-                // Asked only when the check did not pass: is it the tree or the machine?
-                let probe = if receipt.end == (JobEnd::Exited { code: 0 }) {
-                    None
-                } else {
-                    self.probe_in_room(stop).await?
-                };
-                Ok((receipt, after, probe))
-            }
-            Err(fail) => Err(fail),
-        };
-        cell.end(true).await?;
-        let (receipt, after, probe) = judged?;
-        let changed = after.is_some() && after != base.drift;
-        let base_verdict = gate_verdict(base.verdict);
-        let decision =
-            countersign_gates::judge_final(&terms, &base_verdict, &receipt, probe.as_ref(), changed);
-        Ok((decision, receipt, observed))
-    }
-
-    /// A base result that an earlier run left is good enough to begin with, because a wrong one only costs work. A pass
-    /// does not rest on it: toolchains, caches and the system can have changed since. Does the base still show the same?
-    pub(crate) async fn base_still_holds(
-        &mut self,
-        turn: &Turn,
-        check: CheckIndex,
-        stop: &Stop,
-    ) -> Result<bool, Fail> {
-        let terms = self.terms(check)?;
-        let run = usize::try_from(check.0).ok().and_then(|index| turn.base_runs.get(index));
-        let Some(run) = run.filter(|run| run.cached) else { return Ok(true) };
-        let base = base_tree(turn)?;
-        let (cell, _) = self.room_with(base).await?;
-        let job = CheckPlan::new(&terms, &self.contract.environment).job(&cells::paths(cell.as_ref()));
-        let ran = self.run_in_room(cell.as_ref(), job, stop).await;
-        cell.end(true).await?;
-        let probe = turn.probe.map(end_of);
-        let (verdict, _) = kernel_verdict(&countersign_gates::judge_base(&terms, &ran?, probe.as_ref()));
-        if verdict != run.verdict {
-            let key = self.cache_key("base", base, Some(&terms))?;
-            // Nothing that reads as a result: the next run asks the base itself.
-            let _ = self.ports.memo.remember(&key, b"");
-        }
-        Ok(verdict == run.verdict)
-    }
-
-    /// The probe on the base, in a room of its own: nothing of the judged tree can make it fail.
-    async fn probe_in_room(&mut self, stop: &Stop) -> Result<Option<JobEnd>, Fail> {
-        let wall = self.contract.checks.first().map_or(SETUP_WALL, |check| check.timeout);
-        let Some(plan) = CheckPlan::probe(&self.contract.environment, wall) else { return Ok(None) };
-        let base = self.base_digest()?;
-        let (cell, _) = self.room_with(base).await?;
-        let ran = self.run_in_room(cell.as_ref(), plan.job(&cells::paths(cell.as_ref())), stop).await;
-        cell.end(true).await?;
-        Ok(Some(ran?.end))
-    }
-
-    /// A fresh cell that holds exactly a tree and the pristine environment.
-    async fn room_with(&mut self, tree: Digest) -> Result<(Arc<dyn Cell>, Arc<Manifest>), Fail> {
-        let Some(rooms) = &self.ports.cells.rooms else {
-            return Err(Fail::because(Reason::SandboxUnavailable, "no room can be made on this machine"));
-        };
-        let manifest = self.tree(tree)?;
-        let cell = cells::open(self.ports, rooms, &self.contract, self.layers.clone(), None).await?;
-        cells::materialise(cell.as_ref(), &self.ports.objects, &manifest).await?;
-        Ok((cell, manifest))
-    }
-
-    async fn run_in_room(&self, cell: &dyn Cell, job: RoomJob, stop: &Stop) -> Result<JobReceipt, Fail> {
-        let job = cells::job(self.ports, job.argv, job.cwd, job.env, job.wall)?;
-        let receipt = cells::run_job(cell, job, stop).await?;
-        Ok(cells::redacted(&self.ports.redactor, receipt))
-    }
-
-    /// What a check changed in the tree that it judged.
-    async fn drift_of(&self, cell: &dyn Cell, tree: &Manifest) -> Result<Option<Digest>, Fail> {
-        // The tree that is judged stays tree, also where a revision carries what the base's rules call scratch.
-        let scratch = self.scratch()?.as_ref().clone().holding(tree);
-        let scratch = scratch.map_err(|e| Fail::because(Reason::Config, e.to_string()))?;
-        let (sealed, _) = cells::seal(cell, &self.ports.objects, tree, &scratch, true).await?;
-        if !sealed.unsealable.is_empty() {
-            let bytes = sealed.unsealable.join("\n");
-            return Ok(Some(Digest::of(bytes.as_bytes())));
-        }
-        drift(&sealed.delta)
-    }
-
-    fn terms(&self, check: CheckIndex) -> Result<CheckTerms, Fail> {
-        usize::try_from(check.0)
-            .ok()
-            .and_then(|index| self.contract.checks.get(index))
-            .cloned()
-            .ok_or_else(|| Fail::because(Reason::Config, "the contract has no such check"))
-    }
-
-    // ---- what is remembered between runs ----------------------------------------------------------------------
-
-    /// Everything that the answer depends on: the tree, the environment's terms, the command, and who asks it.
-    fn cache_key(&self, what: &str, tree: Digest, terms: Option<&CheckTerms>) -> Result<Digest, Fail> {
-        let key = json!({
-            "what": what,
-            "version": env!("CARGO_PKG_VERSION"),
-            "tree": tree,
-            "environment": self.contract.environment,
-            "network": self.contract.network,
-            "layers": self.layers.iter().map(|m| m.target.to_string_lossy().into_owned()).collect::<Vec<_>>(),
-            "terms": terms,
-        });
-        let bytes = canonical_json(&key).map_err(|e| Fail::because(Reason::Config, e.to_string()))?;
-        Ok(Digest::of(&bytes))
-    }
-
-    async fn cached<T: for<'de> Deserialize<'de>>(&self, key: &Digest) -> Option<T> {
-        serde_json::from_slice(&self.ports.memo.recall(key)?).ok()
-    }
-
-    async fn remember<T: Serialize>(&self, key: &Digest, value: &T) {
-        // A memory that cannot be kept costs time in the next run and nothing else.
-        if let Ok(bytes) = serde_json::to_vec(value) {
-            let _ = self.ports.memo.remember(key, &bytes);
-        }
-    }
 }
 
 /// The payload that names files which are not part of the base.
@@ -535,44 +333,9 @@ fn left_out(skipped: &[String]) -> Named {
     vec![("detail", format!("left out of the base: {}", skipped.join("; ")).into_bytes())]
 }
 
-fn base_tree(turn: &Turn) -> Result<Digest, Fail> {
+pub(crate) fn base_tree(turn: &Turn) -> Result<Digest, Fail> {
     turn.base
         .as_ref()
         .map(|base| base.tree)
         .ok_or_else(|| Fail::because(Reason::CheckpointLost, "there is no base"))
-}
-
-/// The kernel keeps no more of an end than what decides.
-const fn end_of(job: JobSummary) -> JobEnd {
-    match job {
-        JobSummary::Exited { code } => JobEnd::Exited { code },
-        JobSummary::Signaled { signal } => JobEnd::Signaled { signal },
-        JobSummary::Limited => JobEnd::Limit { which: countersign_types::LimitHit::Timeout },
-        JobSummary::Canceled | JobSummary::NotStarted => JobEnd::Canceled,
-    }
-}
-
-fn kernel_verdict(verdict: &GateBase) -> (BaseVerdict, String) {
-    match verdict {
-        GateBase::Red { cause } => {
-            let cause = match cause {
-                GateCause::Test => RedCause::Test,
-                GateCause::Unknown => RedCause::Unknown,
-            };
-            (BaseVerdict::Red { cause }, "red on the base, as it must be".to_owned())
-        }
-        GateBase::Green => (BaseVerdict::Green, "green on the base, as a guard must be".to_owned()),
-        GateBase::AlreadyGreen { detail } => (BaseVerdict::AlreadyGreen, detail.clone()),
-        GateBase::Environment { detail } => (BaseVerdict::Environment, detail.clone()),
-    }
-}
-
-fn gate_verdict(verdict: BaseVerdict) -> GateBase {
-    match verdict {
-        BaseVerdict::Red { cause: RedCause::Test } => GateBase::Red { cause: GateCause::Test },
-        BaseVerdict::Red { cause: RedCause::Unknown } => GateBase::Red { cause: GateCause::Unknown },
-        BaseVerdict::Green => GateBase::Green,
-        BaseVerdict::AlreadyGreen => GateBase::AlreadyGreen { detail: String::new() },
-        BaseVerdict::Environment => GateBase::Environment { detail: String::new() },
-    }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use countersign_gates::Claim;
+use countersign_gates::{CheckEvidence, Claim};
 use countersign_kernel::{EffectResult, EndPath, Event, Finding, PatchState, Session, Usage};
 use countersign_store::{Store, StoredEvent};
 use countersign_types::{
@@ -71,6 +71,8 @@ pub struct GateView {
     pub reason: Option<Reason>,
     /// In our words, with paths and names escaped.
     pub detail: Option<String>,
+    /// Of the check gate: what each check's verdict rests on, as far as they were judged.
+    pub evidence: Vec<CheckEvidence>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,7 +157,8 @@ impl View {
     }
 
     fn nothing(id: SessionId, created_at: Millis, updated_at: Millis) -> Self {
-        let absent = GateView { status: GateStatus::Absent, reason: None, detail: None };
+        let absent =
+            GateView { status: GateStatus::Absent, reason: None, detail: None, evidence: Vec::new() };
         Self {
             id,
             created_at,
@@ -230,7 +233,7 @@ impl View {
         }
         for (key, slot) in &mut view.gates {
             let gate = turn.gate(*key, &session.contract);
-            *slot = GateView { status: gate.status, reason: gate.reason, detail: None };
+            *slot = GateView { status: gate.status, reason: gate.reason, detail: None, evidence: Vec::new() };
         }
         view.session = Some(session);
         view
@@ -251,6 +254,19 @@ impl View {
             let told = !(key == GateKey::Change || key == GateKey::Seal && gate.status == GateStatus::Passed);
             if told && let Some(view) = self.gates.get_mut(&key) {
                 view.detail = texts.text(*seq, payload).await?;
+            }
+        }
+        let rooms: Vec<EffectId> = self
+            .session
+            .as_ref()
+            .and_then(|session| session.turn.as_ref())
+            .map(|turn| turn.rooms.iter().map(|room| room.by).collect())
+            .unwrap_or_default();
+        for seq in rooms.iter().filter_map(|by| completed.get(by)) {
+            let text = texts.text(*seq, "evidence").await?;
+            let evidence = text.and_then(|text| serde_json::from_str(&text).ok());
+            if let Some(view) = self.gates.get_mut(&GateKey::Check) {
+                view.evidence.extend(evidence);
             }
         }
         let mut setup_detail = None;

@@ -13,7 +13,7 @@ use countersign_kernel::{
 use countersign_llm::{Conversation, Reply as ModelReply, ToolSchema};
 use countersign_tools::{Schema, ToolCallSpec};
 use countersign_tree::{Manifest, ScratchRules};
-use countersign_types::{CheckIndex, Digest, EffectId, JobReceipt, Mount, Reason, canonical_json};
+use countersign_types::{CheckIndex, Digest, EffectId, JobReceipt, Mount, Reason, SessionId, canonical_json};
 use futures::future::{BoxFuture, join_all};
 use serde_json::json;
 
@@ -22,6 +22,7 @@ use crate::error::EngineError;
 use crate::journal::Journal;
 use crate::ports::Ports;
 use crate::prompt;
+use crate::rooms::BaseSeen;
 use crate::transcript::{Transcript, call_index, rebuild};
 
 /// The output clamp of a call where the contract names none; what a reservation counts.
@@ -54,6 +55,8 @@ pub(crate) struct Workshop<'p> {
     pub(crate) trees: BTreeMap<Digest, Arc<Manifest>>,
     pub(crate) layers: Vec<Mount>,
     pub(crate) base: Option<BaseFacts>,
+    /// What each check showed on the base.
+    pub(crate) base_seen: BTreeMap<CheckIndex, Arc<BaseSeen>>,
     pub(crate) judged: Vec<(CheckIndex, CheckDecision, JobReceipt)>,
     pub(crate) feedback: Option<String>,
 }
@@ -93,6 +96,7 @@ impl<'p> Workshop<'p> {
             private_git: None,
             trees: BTreeMap::new(),
             base: None,
+            base_seen: BTreeMap::new(),
             judged: Vec::new(),
             feedback: None,
         };
@@ -101,6 +105,7 @@ impl<'p> Workshop<'p> {
             && turn.is_some_and(|turn| turn.ending.is_none())
         {
             shop.learn_base(base.tree).map_err(not_restored)?;
+            shop.restore_base_runs(&journal.id, events).await?;
             if turn.is_some_and(|turn| turn.environment.is_some()) {
                 shop.restore_setup(journal.session.turn.as_ref()).await.map_err(not_restored)?;
             }
@@ -111,6 +116,23 @@ impl<'p> Workshop<'p> {
             shop.transcript = Some(transcript);
         }
         Ok(shop)
+    }
+
+    /// After a resume: what the checks showed on the base, as the journal has it.
+    async fn restore_base_runs(
+        &mut self,
+        id: &SessionId,
+        events: &[(u64, Event)],
+    ) -> Result<(), EngineError> {
+        let runs = events.iter().filter(|(_, event)| {
+            matches!(event, Event::EffectCompleted { result: EffectResult::BaseRun { .. }, .. })
+        });
+        for (check, (seq, _)) in (0_u32..).zip(runs) {
+            let seen = self.ports.store.payload(id, *seq, "seen").await?;
+            let seen = serde_json::from_slice(&seen).map_err(|error| EngineError::Bug(error.to_string()))?;
+            self.base_seen.insert(CheckIndex(check), Arc::new(seen));
+        }
+        Ok(())
     }
 
     /// After a resume: the calls of the last reply that are still to be carried out.

@@ -1,9 +1,12 @@
 //! Reads receipts: what a base run, and what a final run in a room, show.
 
+use countersign_guest::protocol::Report;
 use countersign_kernel::contract::{CheckTerms, Expect};
 use countersign_types::{GateStatus, JobEnd, JobReceipt, Reason, Strength, StrengthLevel};
 use serde::{Deserialize, Serialize};
 
+use crate::adapters::{Canary, adapter_of};
+use crate::ids::{BaseIds, Compared, any_ran, is_red};
 use crate::runner::{Meaning, Runner, base_name, is_python, python_module};
 
 /// What the run of a check on the base showed.
@@ -43,6 +46,34 @@ impl BaseVerdict {
     }
 }
 
+/// What one run in a room showed.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    pub receipt: &'a JobReceipt,
+    /// What the runner reported. None: it was not asked for a report.
+    pub report: Option<&'a Report>,
+}
+
+impl<'a> Seen<'a> {
+    /// A run of which only the end is known.
+    #[must_use]
+    pub const fn end_of(receipt: &'a JobReceipt) -> Self {
+        Self { receipt, report: None }
+    }
+
+    fn whole(&self) -> Option<&'a Report> {
+        self.report.filter(|report| report.complete)
+    }
+}
+
+/// What the base showed.
+#[derive(Clone, Copy, Debug)]
+pub struct Base<'a> {
+    pub verdict: &'a BaseVerdict,
+    /// None: its tests are not known by name.
+    pub ids: Option<&'a BaseIds>,
+}
+
 /// What one check showed on the final tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckDecision {
@@ -54,14 +85,62 @@ pub struct CheckDecision {
     pub detail: String,
     /// Only with a pass.
     pub strength: Option<Strength>,
+    /// The detail says what the agent must not learn: how it was watched.
+    #[serde(default)]
+    pub withheld: bool,
+    /// Expected tests by result. None: they are not known by name.
+    #[serde(default)]
+    pub counts: Option<Counts>,
+}
+
+/// Expected tests on the final tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    pub expected: u64,
+    pub passed: u64,
+    pub missing: u64,
+}
+
+impl CheckDecision {
+    fn not_passed(status: GateStatus, reason: Reason, detail: String) -> Self {
+        Self { status, reason: Some(reason), detail, strength: None, withheld: false, counts: None }
+    }
+
+    /// It says nothing about the tree.
+    #[must_use]
+    pub fn inconclusive(detail: impl Into<String>) -> Self {
+        Self::not_passed(GateStatus::Unverifiable, Reason::CheckInconclusive, detail.into())
+    }
+
+    #[must_use]
+    pub fn failed(detail: impl Into<String>) -> Self {
+        Self::not_passed(GateStatus::Failed, Reason::CheckFailed, detail.into())
+    }
+
+    /// It passed, and not on what would be delivered.
+    #[must_use]
+    pub fn stale(detail: impl Into<String>) -> Self {
+        Self::not_passed(GateStatus::Unverifiable, Reason::EvidenceStale, detail.into())
+    }
+
+    fn withheld(self) -> Self {
+        Self { withheld: true, ..self }
+    }
+
+    /// What the agent may be told.
+    #[must_use]
+    pub fn told(&self) -> &str {
+        if self.withheld { "what the test runner reported cannot be relied on" } else { &self.detail }
+    }
 }
 
 /// Reads a base run. `probe` is the end of the environment's probe on the same base; None when none is declared.
 #[must_use]
-pub fn judge_base(terms: &CheckTerms, receipt: &JobReceipt, probe: Option<&JobEnd>) -> BaseVerdict {
+pub fn judge_base(terms: &CheckTerms, seen: Seen<'_>, probe: Option<&JobEnd>) -> BaseVerdict {
     if let Some(detail) = environment_failure(probe) {
         return BaseVerdict::Environment { detail };
     }
+    let receipt = seen.receipt;
     let probed = probe.is_some();
     let environment = |what: &str, advice: &str| BaseVerdict::Environment {
         detail: format!("the check could not be judged on the base: {what}; {advice}"),
@@ -70,7 +149,29 @@ pub fn judge_base(terms: &CheckTerms, receipt: &JobReceipt, probe: Option<&JobEn
     if let JobEnd::Signaled { signal } = receipt.end {
         return environment(&format!("it was killed by signal {signal}"), INSTALL);
     }
-    let meaning = Runner::of(&terms.argv).meaning(&receipt.end);
+    let mut meaning = Runner::of(&terms.argv).meaning(&receipt.end);
+    // The runner says of each test what it did. That is more than an exit code, in both directions.
+    let mut by_name = false;
+    match seen.report {
+        Some(report) if report.complete => {
+            if Canary::of(report) == Canary::Denied {
+                return environment(
+                    "a test that must fail did not: what the project loads changes assertions or the runner",
+                    "name a check of which each test can fail",
+                );
+            }
+            let failed = report.cases.iter().any(|case| is_red(case.status));
+            if failed && matches!(meaning, Meaning::Green | Meaning::TestsFailed | Meaning::Red) {
+                (meaning, by_name) = (Meaning::TestsFailed, true);
+            } else if !any_ran(report) && report.broken.is_empty() && meaning == Meaning::Green {
+                meaning = Meaning::NoTests;
+            }
+        }
+        Some(_) if meaning == Meaning::Green => {
+            return environment("exit code 0, and the runner's report has no end", INSTALL);
+        }
+        _ => {}
+    }
     match (terms.expect, meaning) {
         (_, Meaning::NoAnswer(what)) => environment(&what, INSTALL),
         (_, Meaning::RunnerBroke(what)) => environment(what, INSTALL),
@@ -82,7 +183,7 @@ pub fn judge_base(terms: &CheckTerms, receipt: &JobReceipt, probe: Option<&JobEn
         },
         (Expect::Fix, Meaning::TestsFailed) => {
             // `python -m pytest` ends with 1 where there is no pytest, too.
-            let certain = probed || !runs_module(&terms.argv);
+            let certain = by_name || probed || !runs_module(&terms.argv);
             BaseVerdict::Red { cause: if certain { RedCause::Test } else { RedCause::Unknown } }
         }
         (Expect::Fix, Meaning::NotCollected(what)) if !probed => environment(
@@ -124,50 +225,149 @@ pub fn environment_failure(probe: Option<&JobEnd>) -> Option<String> {
 #[must_use]
 pub fn judge_final(
     terms: &CheckTerms,
-    base: &BaseVerdict,
-    receipt: &JobReceipt,
+    base: Base<'_>,
+    seen: Seen<'_>,
     probe: Option<&JobEnd>,
     tree_changed_by_check: bool,
 ) -> CheckDecision {
-    let runner = Runner::of(&terms.argv);
-    let meaning = runner.meaning(&receipt.end);
-    let inconclusive =
-        |detail: String| not_passed(GateStatus::Unverifiable, Reason::CheckInconclusive, detail);
-    let failed = || not_passed(GateStatus::Failed, Reason::CheckFailed, how_it_ended(&receipt.end));
-    if !matches!(meaning, Meaning::Green)
+    let compared = base.ids.zip(seen.whole()).map(|(ids, report)| ids.compare(report));
+    let mut decision = decide(terms, base, seen, probe, compared.as_ref());
+    if decision.status == GateStatus::Passed && tree_changed_by_check {
+        decision = CheckDecision::stale(
+            "the check passed and changed files of the tree while it ran, so it did not judge what would be delivered",
+        );
+    }
+    decision.counts = compared.map(|compared| Counts {
+        expected: compared.expected,
+        passed: compared.passed,
+        missing: compared.missing.len() as u64,
+    });
+    decision
+}
+
+fn decide(
+    terms: &CheckTerms,
+    base: Base<'_>,
+    seen: Seen<'_>,
+    probe: Option<&JobEnd>,
+    compared: Option<&Compared>,
+) -> CheckDecision {
+    let end = &seen.receipt.end;
+    let meaning = Runner::of(&terms.argv).meaning(end);
+    if meaning != Meaning::Green
         && let Some(detail) = environment_failure(probe)
     {
-        return inconclusive(detail);
+        return CheckDecision::inconclusive(detail);
     }
     match meaning {
-        Meaning::NoAnswer(what) => inconclusive(what),
-        Meaning::RunnerBroke(what) => inconclusive(what.to_owned()),
-        Meaning::NoTests => {
-            not_passed(GateStatus::Unverifiable, Reason::NoTestsRan, "the runner found no tests".to_owned())
-        }
+        Meaning::NoAnswer(what) => CheckDecision::inconclusive(what),
+        Meaning::RunnerBroke(what) => CheckDecision::inconclusive(what),
+        Meaning::NoTests => no_tests("the runner found no tests"),
         // The same environment collected on the base or was probed there, so the tree made this: red.
-        Meaning::TestsFailed | Meaning::NotCollected(_) | Meaning::Red => failed(),
-        Meaning::Green if tree_changed_by_check => not_passed(
-            GateStatus::Unverifiable,
-            Reason::EvidenceStale,
-            "the check passed and changed files of the tree while it ran, so it did not judge what would be delivered"
-                .to_owned(),
-        ),
-        Meaning::Green => match green_strength(terms.expect, base) {
-            Some(level) => CheckDecision {
-                status: GateStatus::Passed,
-                reason: None,
-                detail: match level {
-                    StrengthLevel::RedBefore => "red on the base for a test reason, green on the final tree",
-                    _ => "exit code 0 on the final tree",
-                }
-                .to_owned(),
-                // An exit code is always the word of the process that ran the code under test.
-                strength: Some(Strength { level, in_process: true }),
-            },
-            None => inconclusive("the base run does not carry a judgement of the final tree".to_owned()),
+        Meaning::TestsFailed | Meaning::NotCollected(_) | Meaning::Red => {
+            CheckDecision::failed(match compared.and_then(Compared::sentence) {
+                Some(sentence) => format!("{}: {sentence}", how_it_ended(end)),
+                None => how_it_ended(end),
+            })
+        }
+        Meaning::Green => match seen.report {
+            None => green_by_code(terms.expect, base.verdict),
+            Some(report) => green_by_ids(terms, base, report, compared),
         },
     }
+}
+
+/// Exit code 0, and nothing else is known.
+fn green_by_code(expect: Expect, base: &BaseVerdict) -> CheckDecision {
+    match green_strength(expect, base) {
+        Some(level) => {
+            let detail = match level {
+                StrengthLevel::RedBefore => "red on the base for a test reason, green on the final tree",
+                _ => "exit code 0 on the final tree",
+            };
+            // An exit code is always the word of the process that ran the code under test.
+            passed(detail.to_owned(), level, true)
+        }
+        None => CheckDecision::inconclusive("the base run does not carry a judgement of the final tree"),
+    }
+}
+
+/// Exit code 0, and the runner was asked for the result of each test.
+fn green_by_ids(
+    terms: &CheckTerms,
+    base: Base<'_>,
+    report: &Report,
+    compared: Option<&Compared>,
+) -> CheckDecision {
+    if !report.complete {
+        return CheckDecision::inconclusive(if report.begun {
+            "exit code 0, and the runner's report was cut: something ended the process before the runner's own end"
+        } else {
+            "exit code 0, and the runner left no report that can be read"
+        });
+    }
+    let canary = Canary::of(report);
+    if canary == Canary::Denied {
+        return CheckDecision::failed(
+            "a test that must fail was not reported as failed: code that ran with the tests changed assertions, the \
+             runner or its reports",
+        )
+        .withheld();
+    }
+    if !any_ran(report) {
+        return no_tests("exit code 0, and no test ran");
+    }
+    if let Some(sentence) = compared.and_then(Compared::sentence) {
+        return CheckDecision::failed(format!("exit code 0, but {sentence}"));
+    }
+    if let Some(case) = report.cases.iter().find(|case| is_red(case.status))
+        && base.ids.is_none_or(|ids| !ids.flaky.contains(&case.id))
+    {
+        let id = crate::feedback::short(&case.id);
+        return CheckDecision::failed(format!("exit code 0, although tests failed, among them `{id}`"));
+    }
+    if base.ids.is_some_and(|ids| ids.canary == Canary::Seen) && canary != Canary::Seen {
+        return CheckDecision::inconclusive("the canary that failed on the base did not come to its end")
+            .withheld();
+    }
+    let by_code = green_by_code(terms.expect, base.verdict);
+    let (Some(strength), Some(ids)) =
+        (by_code.strength, base.ids.filter(|ids| names_enough(terms.expect, ids)))
+    else {
+        return by_code;
+    };
+    let expected = ids.failed.len() + ids.passed.len();
+    let turned = match terms.expect {
+        Expect::Fix => format!("{} that failed on the base among them", ids.failed.len()),
+        Expect::Guard => "all of which passed on the base".to_owned(),
+    };
+    let level = if canary == Canary::Seen { StrengthLevel::Canary } else { StrengthLevel::Ids };
+    let in_process = adapter_of(&terms.argv).map_or(strength.in_process, |adapter| adapter.in_process());
+    passed(format!("{expected} of {expected} expected tests ran and passed, {turned}"), level, in_process)
+}
+
+/// Are there tests by name that show what the contract wants to see?
+fn names_enough(expect: Expect, ids: &BaseIds) -> bool {
+    match expect {
+        Expect::Fix => !ids.failed.is_empty(),
+        Expect::Guard => !ids.passed.is_empty(),
+    }
+}
+
+fn passed(detail: String, level: StrengthLevel, in_process: bool) -> CheckDecision {
+    let strength = Some(Strength { level, in_process });
+    CheckDecision {
+        status: GateStatus::Passed,
+        reason: None,
+        detail,
+        strength,
+        withheld: false,
+        counts: None,
+    }
+}
+
+fn no_tests(detail: &str) -> CheckDecision {
+    CheckDecision::not_passed(GateStatus::Unverifiable, Reason::NoTestsRan, detail.to_owned())
 }
 
 /// None where the base was never fit to start from: a pass on top of it is no pass.
@@ -178,10 +378,6 @@ fn green_strength(expect: Expect, base: &BaseVerdict) -> Option<StrengthLevel> {
         | (Expect::Guard, BaseVerdict::Green) => Some(StrengthLevel::ExitCode),
         _ => None,
     }
-}
-
-fn not_passed(status: GateStatus, reason: Reason, detail: String) -> CheckDecision {
-    CheckDecision { status, reason: Some(reason), detail, strength: None }
 }
 
 /// `exit code 1`, `killed by signal 9`, …: what a receipt says, for people.

@@ -33,11 +33,12 @@ pub fn feedback(items: &[FeedbackItem<'_>]) -> String {
     );
     let share = FEEDBACK_LIMIT.saturating_sub(out.len()) / red.max(1);
     for item in items.iter().filter(|i| i.decision.status != GateStatus::Passed) {
-        let mut head = format!("\n$ {}\n{}", shown_argv(&item.terms.argv), how_it_ended(&item.receipt.end));
-        let ending = head.lines().next_back().unwrap_or_default();
-        if item.decision.detail != ending {
+        let ending = how_it_ended(&item.receipt.end);
+        let detail = item.decision.told();
+        let mut head = format!("\n$ {}\n{ending}", shown_argv(&item.terms.argv));
+        if detail != ending {
             head.push_str(": ");
-            head.push_str(&line(&item.decision.detail));
+            head.push_str(&line(detail.strip_prefix(&format!("{ending}: ")).unwrap_or(detail)));
         }
         head.push('\n');
         let stream = share.saturating_sub(head.len()) / 2;
@@ -117,6 +118,13 @@ fn push_clean(out: &mut String, bytes: &[u8]) {
 /// One line of text without control characters.
 pub(crate) fn line(text: &str) -> String {
     text.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// A name of hostile origin in a sentence of ours.
+pub(crate) fn short(name: &str) -> String {
+    let mut text = line(name);
+    clip(&mut text, 200);
+    text
 }
 
 /// Characters that move a cursor, hide text or change reading direction.

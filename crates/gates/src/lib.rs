@@ -2,7 +2,7 @@
 //!
 //! The order in which a turn uses this crate: [`Fence::write_guard`] while the agent works; then, on a sealed tree,
 //! [`Fence::judge`] says what is wrong by path alone and which changed files need a parser, the guest parses those,
-//! [`FencePlan::conclude`] decides; [`Scope::violations`]; [`CheckPlan::job`] for each room, and [`judge_base`] and
+//! [`FencePlan::conclude`] decides; [`Scope::violations`]; [`CheckPlan::run`] for each room, and [`judge_base`] and
 //! [`judge_final`] read the receipts; [`feedback()`] tells the agent about a red attempt.
 //!
 //! Architecture invariants: no I/O, no clock, no process; nothing here parses what a file holds (the guest does that,
@@ -10,10 +10,13 @@
 //! nothing that the agent writes can turn a rule off.
 #![forbid(unsafe_code)]
 
+pub mod adapters;
 mod check;
 mod claims;
+mod evidence;
 mod feedback;
 mod fence;
+mod ids;
 mod programs;
 mod room;
 pub mod rules;
@@ -23,11 +26,14 @@ mod shell;
 mod stdlib;
 
 pub use check::{
-    BaseVerdict, CheckDecision, RedCause, environment_failure, judge_base, judge_final, too_weak, weakest,
+    Base, BaseVerdict, CheckDecision, RedCause, Seen, environment_failure, judge_base, judge_final, too_weak,
+    weakest,
 };
 pub use claims::{Claim, ClaimFacts, ClaimKind, ClaimVerdict, Ran, claims};
+pub use evidence::{CheckEvidence, Control, Repeats, RoomEvidence, RoomRole, Tests};
 pub use feedback::{FEEDBACK_LIMIT, FeedbackItem, feedback};
 pub use fence::{Fence, FencePlan, GateDecision};
+pub use ids::{BaseIds, Compared};
 pub use room::{CellPaths, CheckPlan, RoomJob, job_env};
 pub use runner::Runner;
 pub use scope::{Scope, scope_violations};

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use countersign_kernel::contract::{CheckTerms, EnvironmentTerms, LayerKind};
 use countersign_types::Millis;
 
+use crate::adapters::{Adapter, Run, adapter_of};
+
 /// Where a job of a cell sees its places. In a native cell `/workspace` and `/home/agent`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellPaths {
@@ -76,11 +78,12 @@ fn path_variable(environment: &EnvironmentTerms) -> String {
 }
 
 /// One command of the contract, ready to be sent to any cell.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct CheckPlan {
     argv: Vec<String>,
     environment: EnvironmentTerms,
     wall: Millis,
+    adapter: Option<&'static dyn Adapter>,
 }
 
 /// What a room is told to run. The engine adds the job's id, user and output bounds.
@@ -97,14 +100,47 @@ pub struct RoomJob {
 impl CheckPlan {
     #[must_use]
     pub fn new(terms: &CheckTerms, environment: &EnvironmentTerms) -> Self {
-        Self { argv: terms.argv.clone(), environment: environment.clone(), wall: terms.timeout }
+        Self {
+            argv: terms.argv.clone(),
+            environment: environment.clone(),
+            wall: terms.timeout,
+            adapter: adapter_of(&terms.argv),
+        }
+    }
+
+    /// Only the exit code is to be seen.
+    #[must_use]
+    pub fn without_adapter(self) -> Self {
+        Self { adapter: None, ..self }
+    }
+
+    #[must_use]
+    pub const fn adapter(&self) -> Option<&'static dyn Adapter> {
+        self.adapter
     }
 
     /// The environment's probe with the check's limit: it tells a broken environment from a red check. None: no probe
     /// was declared.
     #[must_use]
     pub fn probe(environment: &EnvironmentTerms, wall: Millis) -> Option<Self> {
-        environment.probe.clone().map(|argv| Self { argv, environment: environment.clone(), wall })
+        let argv = environment.probe.clone()?;
+        Some(Self { argv, environment: environment.clone(), wall, adapter: None })
+    }
+
+    /// One run: what the verifier brings, where the report comes from, and the job. `nonce` is new in every run.
+    #[must_use]
+    pub fn run(&self, paths: &CellPaths, nonce: &str) -> (Run, RoomJob) {
+        let run = match self.adapter {
+            Some(adapter) => adapter.run(&self.argv, nonce),
+            None => Run::plain(&self.argv),
+        };
+        let job = RoomJob {
+            argv: run.argv.clone(),
+            cwd: paths.workspace.clone(),
+            env: run.env_over(job_env(&self.environment, paths)),
+            wall: self.wall,
+        };
+        (run, job)
     }
 
     /// The contract's argv as it is, without a shell, at the workspace's root.

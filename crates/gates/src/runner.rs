@@ -127,13 +127,18 @@ pub(crate) fn is_python(name: &str) -> bool {
 
 /// The module of `-m MODULE` or `-mMODULE`, when nothing but plain options stands before it.
 pub(crate) fn python_module(args: &[String]) -> Option<&str> {
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
+    module_position(args).map(|(module, _)| module)
+}
+
+/// The module and the position of the argument that ends with it.
+pub(crate) fn module_position(args: &[String]) -> Option<(&str, usize)> {
+    let mut args = args.iter().enumerate();
+    while let Some((at, arg)) = args.next() {
         if arg == "-m" {
-            return args.next().map(String::as_str);
+            return args.next().map(|(at, module)| (module.as_str(), at));
         }
         if let Some(module) = arg.strip_prefix("-m") {
-            return Some(module);
+            return Some((module, at));
         }
         match arg.as_str() {
             "-X" | "-W" => {

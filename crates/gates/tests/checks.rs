@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use countersign_gates::{
-    BaseVerdict, CellPaths, CheckPlan, FEEDBACK_LIMIT, FeedbackItem, RedCause, Runner, Scope, feedback,
-    job_env, judge_base, judge_final, scope_violations, too_weak, weakest,
+    Base, BaseVerdict, CellPaths, CheckPlan, FEEDBACK_LIMIT, FeedbackItem, RedCause, Runner, Scope, Seen,
+    feedback, job_env, judge_base, judge_final, scope_violations, too_weak, weakest,
 };
 use countersign_kernel::contract::{CheckTerms, EnvironmentTerms, Expect, LayerKind, LayerTerms};
 use countersign_tree::{Change, TreePath};
@@ -18,6 +18,11 @@ const SHELL: &[&str] = &["sh", "-c", "pytest"];
 
 fn terms(argv: &[&str], expect: Expect) -> CheckTerms {
     CheckTerms { argv: argv.iter().map(|w| (*w).to_owned()).collect(), expect, timeout: Millis(1000) }
+}
+
+/// A base of which only the exit code was seen.
+fn by(verdict: &BaseVerdict) -> Base<'_> {
+    Base { verdict, ids: None }
 }
 
 #[expect(clippy::unwrap_used, reason = "the id is a literal that is known to be one")]
@@ -98,7 +103,8 @@ fn a_base_run_is_red_for_a_reason_or_the_agent_does_not_start() {
         (CARGO, JobEnd::Canceled, ok, None),
     ];
     for (argv, end, probe, expected) in cases {
-        let verdict = judge_base(&terms(argv, Expect::Fix), &receipt(end.clone()), probe.as_ref());
+        let verdict =
+            judge_base(&terms(argv, Expect::Fix), Seen::end_of(&receipt(end.clone())), probe.as_ref());
         match expected {
             Some(expected) => assert_eq!(verdict, expected, "{argv:?} {end:?} {probe:?}"),
             None => {
@@ -108,12 +114,15 @@ fn a_base_run_is_red_for_a_reason_or_the_agent_does_not_start() {
             }
         }
     }
-    let green = judge_base(&terms(PYTEST, Expect::Fix), &receipt(exit(0)), None);
+    let green = judge_base(&terms(PYTEST, Expect::Fix), Seen::end_of(&receipt(exit(0))), None);
     let (reason, detail) = green.setup_error().unwrap();
     assert_eq!(reason, Reason::AlreadyGreen);
     assert!(detail.contains("--expect guard"), "{detail}");
-    assert_eq!(judge_base(&terms(PYTEST, Expect::Guard), &receipt(exit(0)), None), BaseVerdict::Green);
-    let red_guard = judge_base(&terms(PYTEST, Expect::Guard), &receipt(exit(1)), None);
+    assert_eq!(
+        judge_base(&terms(PYTEST, Expect::Guard), Seen::end_of(&receipt(exit(0))), None),
+        BaseVerdict::Green
+    );
+    let red_guard = judge_base(&terms(PYTEST, Expect::Guard), Seen::end_of(&receipt(exit(1))), None);
     assert!(red_guard.setup_error().unwrap().1.contains("--expect fix"));
 }
 
@@ -161,21 +170,36 @@ fn a_final_run_is_green_red_or_inconclusive() {
         (CARGO, not_started(), GateStatus::Unverifiable, Some(Reason::CheckInconclusive)),
     ];
     for (argv, end, status, reason) in cases {
-        let decision = judge_final(&terms(argv, Expect::Fix), &base, &receipt(end.clone()), None, false);
+        let decision = judge_final(
+            &terms(argv, Expect::Fix),
+            by(&base),
+            Seen::end_of(&receipt(end.clone())),
+            None,
+            false,
+        );
         assert_eq!((decision.status, decision.reason), (*status, *reason), "{argv:?} {end:?}");
         assert_eq!(decision.strength.is_some(), *status == GateStatus::Passed);
     }
     // A broken environment is never red; a check that changed the tree judged something else.
-    let broken = judge_final(&terms(PYTEST, Expect::Fix), &base, &receipt(exit(1)), Some(&exit(1)), false);
+    let broken = judge_final(
+        &terms(PYTEST, Expect::Fix),
+        by(&base),
+        Seen::end_of(&receipt(exit(1))),
+        Some(&exit(1)),
+        false,
+    );
     assert_eq!(broken.reason, Some(Reason::CheckInconclusive));
-    let stale = judge_final(&terms(PYTEST, Expect::Fix), &base, &receipt(exit(0)), None, true);
+    let stale =
+        judge_final(&terms(PYTEST, Expect::Fix), by(&base), Seen::end_of(&receipt(exit(0))), None, true);
     assert_eq!((stale.status, stale.reason), (GateStatus::Unverifiable, Some(Reason::EvidenceStale)));
 }
 
 #[test]
 fn strength_comes_from_what_the_base_showed() {
     let level = |expect, base: BaseVerdict| {
-        judge_final(&terms(CARGO, expect), &base, &receipt(exit(0)), None, false).strength.map(|s| s.level)
+        judge_final(&terms(CARGO, expect), by(&base), Seen::end_of(&receipt(exit(0))), None, false)
+            .strength
+            .map(|s| s.level)
     };
     assert_eq!(
         level(Expect::Fix, BaseVerdict::Red { cause: RedCause::Test }),
@@ -242,7 +266,7 @@ fn a_room_has_exactly_the_environment_that_is_named() {
         (terms(PYTEST, Expect::Fix).argv.as_slice(), "/workspace", Millis(1000))
     );
     assert_eq!(CheckPlan::probe(&environment, Millis(7)).unwrap().job(&paths).argv, ["true"]);
-    assert_eq!(CheckPlan::probe(&EnvironmentTerms::default(), Millis(7)), None);
+    assert!(CheckPlan::probe(&EnvironmentTerms::default(), Millis(7)).is_none());
 }
 
 #[test]
@@ -257,7 +281,13 @@ fn feedback_is_bounded_and_cannot_pose_as_ours() {
         omitted: 0,
         total: 30,
     };
-    let decision = judge_final(&terms, &BaseVerdict::Red { cause: RedCause::Unknown }, &seen, None, false);
+    let decision = judge_final(
+        &terms,
+        by(&BaseVerdict::Red { cause: RedCause::Unknown }),
+        Seen::end_of(&seen),
+        None,
+        false,
+    );
     let item = FeedbackItem { terms: &terms, decision: &decision, receipt: &seen };
     for count in [1, 3, 100] {
         let text = feedback(&vec![item; count]);

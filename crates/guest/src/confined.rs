@@ -72,6 +72,11 @@ impl Root {
         Ok(Self { fd, mount, owner })
     }
 
+    /// The uid and gid of what is made below it.
+    pub(crate) const fn owner(&self) -> Option<u32> {
+        self.owner
+    }
+
     /// Whether what was opened is on another mount than the root: a layer, a cache, another file system.
     pub(crate) fn is_other_mount(&self, fd: &OwnedFd) -> io::Result<bool> {
         Ok(MountOf::of(fd)? != self.mount)

@@ -12,6 +12,7 @@ pub mod fence;
 mod git;
 mod layers;
 mod materialise;
+mod overlay;
 mod plain;
 pub mod protocol;
 pub mod report;

@@ -7,7 +7,13 @@ use countersign_types::Digest;
 use serde::{Deserialize, Serialize};
 
 /// Raised whenever a message changes its meaning; also part of the build's version check.
-pub const GUEST_PROTOCOL: u32 = 3;
+pub const GUEST_PROTOCOL: u32 = 4;
+
+/// Where the verifier's own files lie in a room. The cell's root owns it: a job can read them and change nothing.
+pub const VERIFIER_DIR: &str = "/run/countersign/verifier";
+
+/// Below it, each run's reports have a directory of their own that did not exist before.
+pub const REPORT_DIR: &str = "/run/countersign/report";
 
 /// The most file descriptors that one request carries.
 pub const MAX_FDS: usize = 64;
@@ -55,8 +61,13 @@ pub enum Request {
     MakePatch { changes: Vec<PatchChange>, located: Vec<Located> },
     /// Parses changed files for the fence. Segments are numbered from 0.
     ScanFence { files: Vec<FenceFile>, located: Vec<Located> },
-    /// Reads a report that a runner wrote inside the room.
+    /// Writes the verifier's files below [`VERIFIER_DIR`], and makes [`REPORT_DIR`]`/NAME` for the job's user. What is
+    /// there already is an error.
+    PlaceOverlay { files: Vec<OverlayFile>, report: String },
+    /// Reads a report that a runner wrote inside the room. One that is not there says nothing.
     ReadReport { path: String, format: ReportFormat },
+    /// Reads a report that a runner wrote to its standard output, of which fd 0 holds all bytes from offset 0.
+    ReadOutput { format: ReportFormat },
     /// One call of a file tool, arguments as the model sent them. `base` is what the guard holds an edit of that file
     /// against; without it, or when the call reaches another file (through a link), only the file on disk is known.
     Tool {
@@ -139,9 +150,35 @@ pub enum FenceVerdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReportFormat {
-    /// Our pytest plugin's lines: one JSON object per test id.
-    PytestLines,
+    /// The lines of our own reporters: one JSON object for each test id.
+    Lines,
     JunitXml,
+    /// A directory: what our scripts for `cargo test` and the harness of each test program leave there.
+    CargoTest,
+}
+
+/// A file that the verifier brings into a room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OverlayFile {
+    /// Below [`VERIFIER_DIR`]: plain names behind `/`.
+    pub path: String,
+    pub content: String,
+    pub executable: bool,
+}
+
+/// What a runner reported.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// There is a report, and its beginning is understood.
+    pub begun: bool,
+    /// It is understood, and not cut before its end.
+    pub complete: bool,
+    /// Each test once, with the worst of its results.
+    pub cases: Vec<TestCase>,
+    /// Tests of ours that must fail.
+    pub canaries: Vec<TestCase>,
+    /// Files or groups of tests that the runner could not read, in its words.
+    pub broken: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,13 +187,15 @@ pub struct TestCase {
     pub status: TestStatus,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// From good to bad: a skip hides a pass, a failure hides both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TestStatus {
     Passed,
-    Failed,
-    Error,
     Skipped,
+    Failed,
+    /// It could not be run to its end.
+    Error,
 }
 
 /// The file tools. `run`, `check` and `finish` are the engine's.
@@ -243,9 +282,7 @@ pub enum Reply {
     Fence {
         findings: Vec<FenceFinding>,
     },
-    Report {
-        cases: Vec<TestCase>,
-    },
+    Report(Report),
     Tool(ToolReply),
     Paths {
         paths: Vec<String>,

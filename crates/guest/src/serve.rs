@@ -7,10 +7,12 @@ use countersign_types::MAX_FRAME;
 
 use crate::channel::Channel;
 use crate::fault::Outcome;
-use crate::protocol::{Fault, GUEST_PROTOCOL, Reply, Request};
+use crate::protocol::{
+    Fault, GUEST_PROTOCOL, REPORT_DIR, Reply, Report, ReportFormat, Request, VERIFIER_DIR,
+};
 use crate::segment::Segments;
-use crate::state::Guest;
-use crate::{fence, git, layers, materialise, plain, report, seal, tools};
+use crate::state::{Guest, first_file};
+use crate::{fence, git, layers, materialise, overlay, plain, report, seal, tools};
 
 /// Bytes of a runner's report that are read.
 const MAX_REPORT: u64 = 32 << 20;
@@ -77,9 +79,23 @@ impl Guest {
                 let segments = Segments::new(files, &located);
                 Ok(Reply::Fence { findings: fence::scan(&changed, &|digest| segments.read(digest)) })
             }
+            Request::PlaceOverlay { files, report } => {
+                let owner = self.root.owner();
+                overlay::place(Path::new(VERIFIER_DIR), &files, None)?;
+                overlay::make_report_dir(Path::new(REPORT_DIR), &report, owner).map(|()| Reply::Done)
+            }
+            Request::ReadReport { path, format: format @ ReportFormat::CargoTest } => {
+                let files = tools::read_report_dir(&path, MAX_REPORT);
+                let report = files.map(|files| report::read_files(&files, format));
+                Ok(Reply::Report(report.unwrap_or_default()))
+            }
             Request::ReadReport { path, format } => {
                 let bytes = tools::read_report(self, &path, MAX_REPORT)?;
-                Ok(Reply::Report { cases: report::read(&bytes, format) })
+                Ok(Reply::Report(bytes.map_or_else(Report::default, |bytes| report::read(&bytes, format))))
+            }
+            Request::ReadOutput { format } => {
+                let bytes = overlay::read_all(first_file(files)?, MAX_REPORT)?;
+                Ok(Reply::Report(report::read(&bytes, format)))
             }
             Request::Tool { call, bounds, guard, base, located } => {
                 let base = base.map(|base| tools::KnownBase::read(base, &Segments::new(files, &located)));

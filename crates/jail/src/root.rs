@@ -19,6 +19,10 @@ use crate::layout::{HOME, Item, Placed, WORKSPACE};
 const STAGE: &str = "/proc";
 /// Bytes of the root itself, which holds only mount points and a few small files.
 const ROOT_OPTIONS: &str = "mode=0755,size=4m,nr_inodes=4096";
+/// Where the verifier's files and the reports of runners lie: the cell's root owns it, and only the guest writes there.
+const VERIFIER: &str = "run/countersign";
+/// In memory, so bounded: a report that fills it is cut.
+const VERIFIER_OPTIONS: &str = "mode=0755,size=128m,nr_inodes=20000";
 /// Inodes of /tmp and /dev/shm, each.
 const TMP_INODES: u64 = 200_000;
 
@@ -37,6 +41,8 @@ pub fn enter(items: Vec<Placed>, tmp_limit: u64) -> Result<()> {
         make_dir(&root, name, mode)?;
     }
     let at = |path: &str| format!("{stage}/{path}");
+    make_dir(&root, VERIFIER, 0o755)?;
+    tmpfs(&at(VERIFIER), VERIFIER_OPTIONS, MountFlags::NOSUID | MountFlags::NODEV)?;
     let memory = format!("mode=1777,size={tmp_limit},nr_inodes={TMP_INODES}");
     tmpfs(&at("tmp"), &memory, MountFlags::NOSUID | MountFlags::NODEV)?;
     make_dir(&root, "dev/shm", 0o1777)?;

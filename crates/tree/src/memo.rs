@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_types::Digest;
 
-/// The longest remembered value, in bytes.
-const MAX_VALUE: usize = 1 << 20;
+/// The longest remembered value, in bytes: a base run with the names of all its tests.
+const MAX_VALUE: usize = 16 << 20;
 
 /// A directory of remembered values. Losing one costs time, never truth: each value carries its own digest and a
 /// damaged one is forgotten.

@@ -9,6 +9,7 @@ mod rules;
 mod search;
 mod write;
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -18,6 +19,9 @@ use crate::confined::Root;
 use crate::fault::Outcome;
 use crate::protocol::{Fault, ToolBounds, ToolCall, ToolReply};
 use crate::state::Guest;
+
+/// Files that one report may be made of.
+const MAX_REPORT_FILES: usize = 20_000;
 
 /// What a tool answers instead of its result.
 #[derive(Debug)]
@@ -99,17 +103,36 @@ fn is_binary(bytes: &[u8]) -> bool {
     memchr::memchr(0, &bytes[..bytes.len().min(LOOKED_AT)]).is_some()
 }
 
-/// Reads a report at an absolute path of the cell, or relative to the workspace. No link is followed.
-pub(crate) fn read_report(guest: &Guest, path: &str, limit: u64) -> Outcome<Vec<u8>> {
+/// Reads a report at an absolute path of the cell, or relative to the workspace. No link is followed. None: there is no
+/// regular file, or it is longer than `limit`.
+pub(crate) fn read_report(guest: &Guest, path: &str, limit: u64) -> Outcome<Option<Vec<u8>>> {
     let fail = |e: &std::io::Error| Fault::io(format!("reading the report `{path}`"), e);
     let full = guest.workspace.join(path);
     let relative = full.strip_prefix("/").unwrap_or(Path::new(path));
     let root = Root::open(Path::new("/"), None).map_err(|e| fail(&e))?;
-    let (file, _) = root.file(relative.as_os_str().as_encoded_bytes()).map_err(|e| fail(&e))?;
+    let Ok((file, _)) = root.file(relative.as_os_str().as_encoded_bytes()) else { return Ok(None) };
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes).map_err(|e| fail(&e))?;
-    if bytes.len() as u64 > limit {
-        return Err(Fault::bad_request(format!("the report `{path}` is longer than {limit} bytes")));
+    Ok((bytes.len() as u64 <= limit).then_some(bytes))
+}
+
+/// The regular files directly in a directory of the cell, each at most `limit` bytes long. None: it cannot be read. A file
+/// that is longer, or no regular file, has no content.
+pub(crate) fn read_report_dir(path: &str, limit: u64) -> Option<BTreeMap<String, Option<Vec<u8>>>> {
+    let root = Root::open(Path::new("/"), None).ok()?;
+    let dir = root.dir(path.trim_start_matches('/').as_bytes()).ok()?;
+    let mut files = BTreeMap::new();
+    let mut left = limit;
+    for (name, _) in crate::confined::entries(&dir).ok()? {
+        let full = [path.trim_start_matches('/').as_bytes(), b"/", &name].concat();
+        let mut bytes = Vec::new();
+        let read = root.file(&full).and_then(|(file, _)| file.take(left + 1).read_to_end(&mut bytes));
+        let whole = read.is_ok() && bytes.len() as u64 <= left;
+        left = left.saturating_sub(bytes.len() as u64);
+        files.insert(String::from_utf8(name).ok()?, whole.then_some(bytes));
+        if files.len() > MAX_REPORT_FILES {
+            return None;
+        }
     }
-    Ok(bytes)
+    Some(files)
 }

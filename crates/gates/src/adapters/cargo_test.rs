@@ -1,0 +1,94 @@
+//! `cargo test`: cargo starts each test program, and rustdoc, through scripts of ours, which have the harness write each
+//! result to a file. That wins over a `runner` of the tree's own cargo configuration.
+//!
+//! There is no canary: a test that must fail would have to be compiled into the project's own programs.
+
+use countersign_guest::protocol::{OverlayFile, ReportFormat};
+
+use super::{Adapter, ReportPlan, ReportSource, Run, report_path, verifier, with_after};
+use crate::runner::Runner;
+
+#[derive(Debug)]
+pub(super) struct CargoTest;
+
+const RUNNER: &str = include_str!("overlay/cargo_runner.sh");
+const RUSTDOC: &str = include_str!("overlay/cargo_rustdoc.sh");
+
+/// Targets of machines that rooms run on, as cargo spells them in its variables.
+const TARGETS: &[&str] = &[
+    "X86_64_UNKNOWN_LINUX_GNU",
+    "X86_64_UNKNOWN_LINUX_MUSL",
+    "AARCH64_UNKNOWN_LINUX_GNU",
+    "AARCH64_UNKNOWN_LINUX_MUSL",
+];
+
+/// All programs are run, also behind one that failed: what is not run has no name.
+fn without_fail_fast(argv: &[String]) -> Vec<String> {
+    const FLAG: &str = "--no-fail-fast";
+    let own = argv.iter().take_while(|word| *word != "--");
+    let at = argv.iter().position(|word| word == "test" || word == "t").unwrap_or_default();
+    if own.clone().any(|word| word == FLAG || word == "--no-run") {
+        return argv.to_vec();
+    }
+    with_after(argv, at, &[FLAG])
+}
+
+impl Adapter for CargoTest {
+    fn name(&self) -> &'static str {
+        "cargo test"
+    }
+
+    fn recognises(&self, argv: &[String]) -> bool {
+        Runner::of(argv) == Runner::CargoTest
+    }
+
+    fn run(&self, argv: &[String], nonce: &str) -> Run {
+        let mut run = Run::plain(&without_fail_fast(argv));
+        let runner = format!("sh {}", verifier("cargo-runner"));
+        for target in TARGETS {
+            run.env.insert(format!("CARGO_TARGET_{target}_RUNNER"), runner.clone());
+        }
+        run.env.insert("RUSTDOC".to_owned(), verifier("rustdoc"));
+        run.env.insert("COUNTERSIGN_REPORT".to_owned(), report_path(nonce, ""));
+        run.overlay = vec![
+            OverlayFile { path: "cargo-runner".to_owned(), content: RUNNER.to_owned(), executable: false },
+            OverlayFile { path: "rustdoc".to_owned(), content: RUSTDOC.to_owned(), executable: true },
+        ];
+        run.report =
+            Some(ReportPlan { source: ReportSource::File(String::new()), format: ReportFormat::CargoTest });
+        run
+    }
+
+    fn in_process(&self) -> bool {
+        true
+    }
+
+    /// A base that does not compile has no test program that could begin to report.
+    fn may_lack_reporter(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_test_is_run_as_it_is_through_our_scripts() {
+        let argv: Vec<String> = ["cargo", "+1.95", "test", "-p", "a", "--", "b"].map(str::to_owned).to_vec();
+        assert!(CargoTest.recognises(&argv));
+        let run = CargoTest.run(&argv, "N");
+        assert_eq!(run.argv.join(" "), "cargo +1.95 test --no-fail-fast -p a -- b");
+        let argv: Vec<String> = ["cargo", "t", "--no-fail-fast"].map(str::to_owned).to_vec();
+        assert_eq!(CargoTest.run(&argv, "N").argv, argv);
+        assert_eq!(run.env["COUNTERSIGN_REPORT"], "/run/countersign/report/N");
+        assert_eq!(
+            run.env["CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER"],
+            "sh /run/countersign/verifier/cargo-runner"
+        );
+        for other in [&["cargo", "nextest", "run"][..], &["cargo", "build"], &["sh", "-c", "cargo test"]] {
+            let argv: Vec<String> = other.iter().map(|word| (*word).to_owned()).collect();
+            assert!(!CargoTest.recognises(&argv), "{other:?}");
+        }
+    }
+}

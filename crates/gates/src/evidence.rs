@@ -1,0 +1,110 @@
+//! What a check's verdict rests on, for records and results: every room that was used for it and what was seen there.
+
+use countersign_types::{Digest, JobEnd, Millis};
+use serde::{Deserialize, Serialize};
+
+use crate::adapters::{Canary, Channel};
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckEvidence {
+    /// The position in the contract, from 0.
+    pub check: u32,
+    /// The runner whose tests were seen one by one. None: only exit codes were.
+    pub runner: Option<String>,
+    pub channel: Channel,
+    /// Tests that had to pass. None: the runner's tests are not known by name.
+    pub expected: Option<u64>,
+    pub passed: Option<u64>,
+    /// Expected, and without a result.
+    pub missing: Option<u64>,
+    pub canary: Canary,
+    /// Runs on the final tree.
+    pub repeats: Repeats,
+    /// The base with what the change brought beside the product. None: there was nothing to try.
+    pub control: Option<Control>,
+    /// In the order in which they were used.
+    pub rooms: Vec<RoomEvidence>,
+}
+
+/// How often the same was tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repeats {
+    pub asked: u32,
+    pub green: u32,
+}
+
+/// Whether the base without the product's change stays red.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Control {
+    /// As it must be: it is the product's change that turns the check.
+    Red,
+    /// What turned the check is not in the product.
+    Green,
+    Unknown,
+}
+
+/// One run in a room of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoomEvidence {
+    pub role: RoomRole,
+    /// From 1.
+    pub repeat: u32,
+    pub tree: Digest,
+    #[serde(flatten)]
+    pub end: JobEnd,
+    pub wall_ms: Millis,
+    pub channel: Channel,
+    /// What the verifier brought into it.
+    pub overlay: Option<Digest>,
+    /// A report came and is whole. None: none was asked for.
+    pub report: Option<bool>,
+    /// Tests by result. None: no report that is whole.
+    pub tests: Option<Tests>,
+    pub canary: Canary,
+}
+
+/// What a room is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoomRole {
+    /// The base as it is.
+    Base,
+    /// The tree that would be delivered.
+    Final,
+    /// The base with what the change brought beside the product.
+    Control,
+    /// Inputs that the agent never saw.
+    HeldOut,
+}
+
+/// Tests of one run by result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tests {
+    pub passed: u64,
+    pub failed: u64,
+    pub skipped: u64,
+    /// Files or groups that could not be read.
+    pub unread: u64,
+}
+
+impl Tests {
+    /// None: the report is not whole.
+    #[must_use]
+    pub fn of(report: &countersign_guest::protocol::Report) -> Option<Self> {
+        use countersign_guest::protocol::TestStatus;
+        if !report.complete {
+            return None;
+        }
+        let mut tests = Self { unread: report.broken.len() as u64, ..Self::default() };
+        for case in &report.cases {
+            match case.status {
+                TestStatus::Passed => tests.passed += 1,
+                TestStatus::Failed | TestStatus::Error => tests.failed += 1,
+                TestStatus::Skipped => tests.skipped += 1,
+            }
+        }
+        Some(tests)
+    }
+}

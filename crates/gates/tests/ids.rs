@@ -1,0 +1,152 @@
+//! What reports of single tests mean, beside exit codes.
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of test functions")]
+
+use countersign_gates::adapters::Canary;
+use countersign_gates::{Base, BaseIds, BaseVerdict, CheckDecision, RedCause, Seen, judge_base, judge_final};
+use countersign_guest::protocol::{Report, TestCase, TestStatus};
+use countersign_kernel::contract::{CheckTerms, Expect};
+use countersign_types::{
+    Captured, GateStatus, JobEnd, JobId, JobReceipt, Millis, Reason, Strength, StrengthLevel,
+};
+
+const RED: BaseVerdict = BaseVerdict::Red { cause: RedCause::Test };
+
+fn terms(expect: Expect) -> CheckTerms {
+    let argv = ["python3", "-m", "pytest"].map(str::to_owned).to_vec();
+    CheckTerms { argv, expect, timeout: Millis(1000) }
+}
+
+fn exit(code: i32) -> JobReceipt {
+    JobReceipt {
+        job: JobId::new("j").unwrap(),
+        end: JobEnd::Exited { code },
+        stdout: Captured::default(),
+        stderr: Captured::default(),
+        wall: Millis(1),
+        killed: 0,
+    }
+}
+
+/// `a+ b- c! d~`: passed, failed, not run to its end, skipped. `*` in front is a canary, `?` a collector.
+fn report(text: &str) -> Report {
+    let mut report = Report { begun: true, complete: true, ..Report::default() };
+    for word in text.split_whitespace() {
+        if let Some(broken) = word.strip_prefix('?') {
+            report.broken.push(broken.to_owned());
+            continue;
+        }
+        let (id, mark) = word.split_at(word.len() - 1);
+        let status = match mark {
+            "+" => TestStatus::Passed,
+            "-" => TestStatus::Failed,
+            "!" => TestStatus::Error,
+            _ => TestStatus::Skipped,
+        };
+        match id.strip_prefix('*') {
+            Some(id) => report.canaries.push(TestCase { id: id.to_owned(), status }),
+            None => report.cases.push(TestCase { id: id.to_owned(), status }),
+        }
+    }
+    report
+}
+
+fn judged(expect: Expect, verdict: &BaseVerdict, base: &str, code: i32, report: &Report) -> CheckDecision {
+    let ids = BaseIds::of(&self::report(base)).unwrap();
+    let receipt = exit(code);
+    let seen = Seen { receipt: &receipt, report: Some(report) };
+    judge_final(&terms(expect), Base { verdict, ids: Some(&ids) }, seen, None, false)
+}
+
+#[test]
+fn every_expected_test_must_run_and_pass() {
+    const FAILED: (GateStatus, Option<Reason>) = (GateStatus::Failed, Some(Reason::CheckFailed));
+    const PASSED: (GateStatus, Option<Reason>) = (GateStatus::Passed, None);
+    let inconclusive = (GateStatus::Unverifiable, Some(Reason::CheckInconclusive));
+    let nothing_ran = (GateStatus::Unverifiable, Some(Reason::NoTestsRan));
+    let base = "bug- ok+ skip~ *c-";
+    for (after, code, expected, word) in [
+        ("bug+ ok+ skip~ *c-", 0, PASSED, "2 of 2 expected"),
+        ("bug+ ok+ skip+ new+ *c-", 0, PASSED, "1 that failed on the base"),
+        (
+            "bug- ok+ *c-",
+            1,
+            FAILED,
+            "exit code 1: 1 of 2 expected tests did not pass, the first, `bug`, failed",
+        ),
+        // The exit code was changed behind the runner's back.
+        ("bug- ok+ *c-", 0, FAILED, "exit code 0, but 1 of 2"),
+        // Skipped and expected failures are no passes; nor is a test that is gone.
+        ("bug~ ok+ *c-", 0, FAILED, "`bug`, was skipped"),
+        ("bug+ ok! *c-", 0, FAILED, "`ok`, could not be run"),
+        ("bug+ *c-", 0, FAILED, "1 of 2 expected tests have no result, the first is `ok`"),
+        ("new+ *c-", 0, FAILED, "2 of 2 expected tests have no result, the first is `bug`"),
+        ("bug+ ok+ new- *c-", 0, FAILED, "among them `new`"),
+        ("", 0, nothing_ran, "no test ran"),
+        ("bug~ ok~", 0, nothing_ran, "no test ran"),
+        ("bug+ ok+ *c!", 0, inconclusive, "canary"),
+        ("bug+ ok+", 0, inconclusive, "canary"),
+        ("bug+ ok+ *c+", 0, FAILED, "must fail"),
+        ("bug+ ok+ *c~", 0, FAILED, "must fail"),
+    ] {
+        let decision = judged(Expect::Fix, &RED, base, code, &report(after));
+        assert_eq!((decision.status, decision.reason), expected, "{after}: {decision:?}");
+        assert!(decision.detail.contains(word), "{after}: {}", decision.detail);
+        let canary = decision.detail.contains("canary") || decision.detail.contains("must fail");
+        assert_eq!(decision.withheld, canary, "what the agent must not learn is marked: {after}");
+        assert!(!decision.told().contains("canary") && !decision.told().contains("must fail"));
+    }
+    let counts = judged(Expect::Fix, &RED, base, 0, &report("bug+ *c-")).counts.unwrap();
+    assert_eq!((counts.expected, counts.passed, counts.missing), (2, 1, 1));
+}
+
+#[test]
+fn a_report_that_is_cut_or_absent_is_no_green() {
+    for (begun, word) in [(true, "was cut"), (false, "no report")] {
+        let cut = Report { begun, complete: false, ..report("bug+ ok+ *c-") };
+        let decision = judged(Expect::Fix, &RED, "bug- ok+ *c-", 0, &cut);
+        assert_eq!(decision.reason, Some(Reason::CheckInconclusive));
+        assert!(decision.detail.contains(word), "{decision:?}");
+        assert_eq!(judged(Expect::Fix, &RED, "bug-", 1, &cut).reason, Some(Reason::CheckFailed));
+    }
+}
+
+#[test]
+fn strength_is_as_much_as_was_seen_by_name() {
+    let strength = |expect, verdict, base, after| judged(expect, verdict, base, 0, &report(after)).strength;
+    let level = |level| Some(Strength { level, in_process: true });
+    assert_eq!(strength(Expect::Fix, &RED, "bug- *c-", "bug+ *c-"), level(StrengthLevel::Canary));
+    assert_eq!(strength(Expect::Fix, &RED, "bug-", "bug+"), level(StrengthLevel::Ids));
+    assert_eq!(
+        strength(Expect::Guard, &BaseVerdict::Green, "ok+ *c-", "ok+ *c-"),
+        level(StrengthLevel::Canary)
+    );
+    // The file could not be read on the base: no test was seen to fail.
+    assert_eq!(strength(Expect::Fix, &RED, "?t.py", "t.py::a+ *c-"), level(StrengthLevel::RedBefore));
+    let gone = judged(Expect::Fix, &RED, "?t.py", 0, &report("u.py::a+"));
+    assert!(gone.detail.contains("no test of `t.py` passed"), "{gone:?}");
+}
+
+#[test]
+fn a_base_is_judged_by_what_its_tests_did() {
+    let base = |expect, code, text: &str| {
+        let (receipt, report) = (exit(code), report(text));
+        judge_base(&terms(expect), Seen { receipt: &receipt, report: Some(&report) }, None)
+    };
+    let environment = |verdict: &BaseVerdict| matches!(verdict, BaseVerdict::Environment { .. });
+    // Without a report `python -m pytest` could have ended with 1 because there is no pytest.
+    assert_eq!(base(Expect::Fix, 1, "bug- ok+ *c-"), RED);
+    assert_eq!(base(Expect::Fix, 0, "bug- *c-"), RED, "a runner whose exit code is forced");
+    assert!(matches!(base(Expect::Fix, 0, "ok+ *c-"), BaseVerdict::AlreadyGreen { .. }));
+    assert_eq!(base(Expect::Fix, 1, "ok+ *c-"), BaseVerdict::Red { cause: RedCause::Unknown });
+    assert!(environment(&base(Expect::Fix, 2, "?t.py")), "nothing was collected");
+    assert!(environment(&base(Expect::Fix, 1, "bug- *c+")), "a base that swallows failures judges nothing");
+    assert!(environment(&base(Expect::Guard, 0, "a~ b~")), "no test ran");
+    assert_eq!(base(Expect::Guard, 0, "ok+ *c-"), BaseVerdict::Green);
+    assert!(environment(&base(Expect::Guard, 0, "ok+ bad-")));
+    let cut = Report { complete: false, ..report("ok+") };
+    let receipt = exit(0);
+    let seen = Seen { receipt: &receipt, report: Some(&cut) };
+    assert!(environment(&judge_base(&terms(Expect::Guard), seen, None)));
+    assert_eq!(BaseIds::of(&cut), None);
+    assert_eq!(BaseIds::of(&report("a+ *c-")).unwrap().canary, Canary::Seen);
+}
