@@ -70,6 +70,7 @@ pub(crate) fn for_people(result: &RunResult) -> String {
     if result.candidate.is_some() {
         out.push_str(&report::for_terminal(result));
     }
+    out.push_str(&report::findings(result));
     out.push_str(&summary(result));
     out.push('\n');
     out

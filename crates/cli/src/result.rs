@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use countersign_engine::{Changes, CheckEvidence, Claim, GateView, View};
+use countersign_engine::{Changes, CheckEvidence, Claim, GateView, HygieneFinding, HygieneKind, View};
 use countersign_kernel::Finding;
 use countersign_kernel::contract::Candidate;
 use countersign_types::{
@@ -40,6 +40,8 @@ pub(crate) struct RunResult {
     pub(crate) changes: Option<Changes>,
     /// Build outputs and caches beside the tree: not judged and not delivered.
     pub(crate) not_delivered: Vec<LeftOut>,
+    /// What a reviewer wants to be told of the change; it stops nothing. None where nobody looked.
+    pub(crate) findings: Option<Vec<HygieneResult>>,
     pub(crate) usage: UsageResult,
     pub(crate) cost: Option<CostResult>,
     pub(crate) model: Option<String>,
@@ -97,6 +99,14 @@ pub(crate) struct CandidateResult {
     pub(crate) path: Option<String>,
     /// Of the patch's bytes.
     pub(crate) sha256: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct HygieneResult {
+    pub(crate) kind: HygieneKind,
+    pub(crate) path: String,
+    pub(crate) line: Option<u64>,
+    pub(crate) detail: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -201,6 +211,7 @@ impl RunResult {
                 .iter()
                 .map(|(path, bytes)| LeftOut { path: path.clone(), bytes: *bytes })
                 .collect(),
+            findings: view.findings.as_ref().map(|all| all.iter().map(HygieneResult::of).collect()),
             usage: UsageResult {
                 turns: view.steps,
                 model_calls: view.model_calls,
@@ -297,6 +308,7 @@ impl RunResult {
             patch: None,
             changes: None,
             not_delivered: Vec::new(),
+            findings: None,
             usage: UsageResult::default(),
             cost: None,
             model: None,
@@ -317,6 +329,13 @@ impl RunResult {
             reset_at: None,
             bundle: None,
         }
+    }
+}
+
+impl HygieneResult {
+    fn of(finding: &HygieneFinding) -> Self {
+        let HygieneFinding { kind, path, line, detail } = finding;
+        Self { kind: *kind, path: path.to_string(), line: *line, detail: detail.clone() }
     }
 }
 

@@ -104,6 +104,7 @@ fn for_people(shown: &Shown) -> String {
         out.push_str(&text::safe(&render::claimed(claim)));
         out.push('\n');
     }
+    out.push_str(&report::findings(&shown.result));
     out.push_str(&render::summary(&shown.result));
     out.push('\n');
     out

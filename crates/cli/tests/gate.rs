@@ -80,6 +80,7 @@ fn verdict(result: &Value) -> Value {
         result["base"],
         result["patch"]["sha256"],
         result["changes"],
+        result["findings"],
         gates
     ])
 }
@@ -324,6 +325,60 @@ fn a_directory_is_judged_as_it_is_on_disk() {
     let linked = gate(&place, &["--tree", tree]).ended("verified", "checks_passed");
     let diff = place.run(&["diff", linked["session"].as_str().unwrap()]).stdout;
     assert!(diff.contains("+/etc/passwd") && !diff.contains("root:"), "{diff}");
+}
+
+#[test]
+fn what_a_reviewer_wants_to_know_is_told_and_decides_nothing() {
+    let Some(place) = project::place("what_a_reviewer_wants_to_know_is_told_and_decides_nothing") else {
+        return;
+    };
+    base(&place, FILES);
+    // In pieces, so that no scanner takes this file for a leak.
+    let (kind, value) = ("ghp", "Zq8Rk2Lm5Tn9Wb3Xv7Yc1Hd4Jf6Gp0SaZq8R");
+    let change = format!(
+        "echo 42 > answer; printf 'a\\n{kind}_{value}\\n' > notes.txt; mkdir -p .github/workflows; echo x > \
+         .github/workflows/x.yml; echo x > build.rs; echo x > go.sum; printf 'a \\342\\200\\256 b\\n' > a.c; \
+         head -c 1100000 /dev/zero > big; ln -s /etc/hosts out"
+    );
+    work(&place, "odd", &change);
+    work(&place, "clean", "echo 42 > answer; echo '// plain' > b.c; ln -s answer in");
+    let judged = gate(&place, &["--head", "odd"]).ended("verified", "checks_passed");
+    let told: Vec<(&str, &str, Option<u64>)> = judged["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| (f["kind"].as_str().unwrap(), f["path"].as_str().unwrap(), f["line"].as_u64()))
+        .collect();
+    let expected = [
+        ("ci", ".github/workflows/x.yml", None),
+        ("bidi", "a.c", Some(1)),
+        ("large_binary", "big", None),
+        ("self_starting", "build.rs", None),
+        ("lockfile", "go.sum", None),
+        ("secret", "notes.txt", Some(2)),
+        ("link_outside", "out", None),
+    ];
+    assert_eq!(told, expected);
+    let clean = gate(&place, &["--head", "clean"]).ended("verified", "checks_passed");
+    assert_eq!(clean["findings"], json!([]));
+
+    // An agent's work is looked over as anybody's.
+    let model =
+        script(&place, "odd.json", &json!([sh(&change.replace("echo x > go.sum; ", "")), finish("Done.")]));
+    let ran = checked(&place, &model, &[]).ended("verified", "checks_passed");
+    assert_eq!(ran["findings"].as_array().unwrap().len(), expected.len() - 1);
+    let lied = script(&place, "lie.json", &json!([finish("Done.")]));
+    assert_eq!(checked(&place, &lied, &[]).ended("unverified", "no_change")["findings"], json!([]));
+    assert_eq!(gate(&place, &["--head", "none"]).ended("setup_error", "repository")["findings"], Value::Null);
+
+    let id = judged["session"].as_str().unwrap();
+    let text = place.run(&["show", id]).stdout;
+    assert!(text.contains("finding  secret notes.txt:2: a GitHub token"), "{text}");
+    let report = place.run(&["show", id, "--format", "markdown"]).stdout;
+    assert!(report.contains("- `secret` in `notes.txt` line 2: `a GitHub token`"), "{report}");
+    for text in [judged.to_string(), report, text] {
+        assert!(!text.contains(&value[..8]), "the value is never shown: {text}");
+    }
 }
 
 #[test]

@@ -62,6 +62,17 @@ impl ChangeKind {
 }
 
 impl Changes {
+    /// Changed paths, those that are not listed included.
+    #[must_use]
+    pub const fn all(&self) -> u64 {
+        self.added + self.modified + self.deleted
+    }
+
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.all() == 0
+    }
+
     pub(crate) fn of(changes: &[Change]) -> Self {
         let mut all = Self::default();
         for change in changes {

@@ -1,5 +1,7 @@
 //! The judging side of a turn: the verdict seal, fence and scope, rooms, and the patch.
 
+use std::os::fd::OwnedFd;
+
 use countersign_gates::{CheckDecision, FeedbackItem};
 use countersign_guest::protocol::{MAX_FDS, PatchChange, Reply, Request};
 use countersign_kernel::{EffectResult, JobSummary, Turn};
@@ -9,6 +11,7 @@ use serde_json::json;
 
 use crate::cells::{self, Fail};
 use crate::changed::Changes;
+use crate::hygiene;
 use crate::perform::{Outcome, PATCH_FILE, summary_of};
 use crate::rooms::{Judged, bytes_of};
 use crate::stop::Stop;
@@ -194,6 +197,7 @@ impl Workshop<'_> {
         Ok((result, named))
     }
 
+    /// The patch with its proof, and what a reviewer wants to be told of it: both look at exactly the changed files.
     pub(crate) async fn patch(&mut self, turn: &Turn) -> Outcome {
         let base = self.facts()?.tree;
         let sealed = turn.sealed.ok_or_else(|| Fail::because(Reason::CheckpointLost, "nothing is sealed"))?;
@@ -208,24 +212,39 @@ impl Workshop<'_> {
         let batch = self.ports.objects.gather(&digests, MAX_FDS - 1)?;
         let segment = self.ports.objects.new_segment()?;
         let mut fds = vec![cells::lend(&segment)?];
-        fds.extend(batch.files.into_iter().map(Into::into));
+        let contents: Vec<OwnedFd> = batch.files.into_iter().map(Into::into).collect();
+        fds.extend(duplicates(&contents)?);
         let cell =
             cells::open(self.ports, cells::judging(self.ports), &self.contract, Vec::new(), None).await?;
-        let request = Request::MakePatch { changes, located: batch.located };
+        let request = Request::MakePatch { changes: changes.clone(), located: batch.located.clone() };
         let reply = cells::ask(cell.as_ref(), &request, fds).await;
+        let looked = match &reply {
+            Ok(Reply::Patch { .. }) => hygiene::look(cell.as_ref(), changes, batch.located, contents).await,
+            _ => Ok(None),
+        };
         self.see_off(cell);
         let Reply::Patch { bytes, digest } = reply? else { return Err(cells::unexpected("a patch")) };
         let located = [countersign_tree::Located { digest, segment: 0, offset: 0, len: bytes }];
         self.ports.objects.adopt(segment, &located, Durability::Sync)?;
         let patch = self.ports.objects.read(&digest)?;
-        let mut named = Vec::new();
+        let (mut named, mut degraded) = (Vec::new(), Vec::new());
         if let Err(why) = self.ports.artifacts.write(PATCH_FILE, patch.clone()).await {
-            named.push((
-                "degraded",
-                format!("the patch could not be written to {PATCH_FILE}: {why}").into_bytes(),
-            ));
+            degraded.push(format!("the patch could not be written to {PATCH_FILE}: {why}"));
+        }
+        match looked {
+            Ok(found) => named.extend(found.map(|found| ("hygiene", found))),
+            // Unknown is a value: nothing is said to be clean that nobody looked at.
+            Err(why) => degraded.push(format!("the change could not be looked over: {why}")),
+        }
+        if !degraded.is_empty() {
+            named.push(("degraded", degraded.join("; ").into_bytes()));
         }
         named.push(("patch", patch));
         Ok((EffectResult::Patch { patch: digest, bytes }, named))
     }
+}
+
+fn duplicates(fds: &[OwnedFd]) -> Result<Vec<OwnedFd>, Fail> {
+    let copies: std::io::Result<_> = fds.iter().map(OwnedFd::try_clone).collect();
+    copies.map_err(|e| Fail::because(Reason::Store, format!("a segment: {e}")))
 }

@@ -16,6 +16,7 @@ mod claims;
 mod drive;
 mod edited;
 mod error;
+mod hygiene;
 mod journal;
 mod judge;
 mod memory;
@@ -32,6 +33,7 @@ mod workshop;
 
 pub use changed::{ChangeKind, ChangedPath, Changes};
 pub use countersign_gates::{CheckEvidence, Claim, ClaimKind, ClaimVerdict};
+pub use countersign_guest::protocol::{HygieneFinding, HygieneKind};
 pub use drive::{Ended, drive, resume};
 pub use error::EngineError;
 pub use journal::{NewSession, refuse, submit};

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use countersign_gates::{CheckEvidence, Claim};
+use countersign_guest::protocol::HygieneFinding;
 use countersign_kernel::{EffectResult, EndPath, Event, Finding, PatchState, Session, Usage};
 use countersign_store::{Store, StoredEvent};
 use countersign_types::{
@@ -14,6 +15,7 @@ use serde::Deserialize;
 
 use crate::changed::Changes;
 use crate::error::EngineError;
+use crate::hygiene::Looked;
 use crate::journal::{read_event, replay};
 use crate::perform::PATCH_FILE;
 
@@ -45,6 +47,8 @@ pub struct View {
     pub changes: Option<Changes>,
     /// Scratch beside the sealed tree: not judged and not delivered. Paths with their bytes, at most 100. Hostile.
     pub not_delivered: Vec<(String, u64)>,
+    /// What a reviewer wants to be told of the change; None where nobody looked.
+    pub findings: Option<Vec<HygieneFinding>>,
     pub usage: Usage,
     pub model_calls: u64,
     pub steps: u32,
@@ -177,6 +181,7 @@ impl View {
             patch: None,
             changes: None,
             not_delivered: Vec::new(),
+            findings: None,
             usage: Usage::default(),
             model_calls: 0,
             steps: 0,
@@ -299,9 +304,13 @@ impl View {
                 Event::EffectCompleted { result: EffectResult::Inspect { .. }, .. } => {
                     let changes = texts.text(*seq, "changes").await?;
                     self.changes = changes.and_then(|text| serde_json::from_str(&text).ok());
+                    // Where nothing was changed there is nothing to look over.
+                    let nothing = self.changes.as_ref().is_some_and(|changes| changes.is_empty());
+                    self.findings = nothing.then(Vec::new);
                 }
                 Event::EffectCompleted { result: EffectResult::Patch { .. }, .. } => {
                     self.degraded.extend(texts.text(*seq, "degraded").await?);
+                    self.looked_over(texts.text(*seq, "hygiene").await?);
                 }
                 Event::EffectCompleted {
                     result:
@@ -323,6 +332,15 @@ impl View {
         self.claims = crate::claims::of(self, events, texts).await?;
         self.settle_error(setup_detail);
         Ok(())
+    }
+
+    fn looked_over(&mut self, text: Option<String>) {
+        let looked: Option<Looked> = text.and_then(|text| serde_json::from_str(&text).ok());
+        let Some(Looked { findings, more }) = looked else { return };
+        self.findings = Some(findings);
+        if more > 0 {
+            self.degraded.push(format!("{more} more findings about the change are not listed"));
+        }
     }
 
     /// An error is shown only where it is what ended the turn.

@@ -10,6 +10,7 @@ mod confined;
 mod fault;
 pub mod fence;
 mod git;
+mod hygiene;
 mod layers;
 mod materialise;
 mod overlay;

@@ -61,6 +61,8 @@ pub enum Request {
     MakePatch { changes: Vec<PatchChange>, located: Vec<Located> },
     /// Parses changed files for the fence. Segments are numbered from 0.
     ScanFence { files: Vec<FenceFile>, located: Vec<Located> },
+    /// Looks over changed files for what a reviewer wants to be told. Segments are numbered from 0.
+    ScanHygiene { changes: Vec<PatchChange>, located: Vec<Located> },
     /// Writes the verifier's files below [`VERIFIER_DIR`], and makes [`REPORT_DIR`]`/NAME` for the job's user. What is
     /// there already is an error.
     PlaceOverlay { files: Vec<OverlayFile>, report: String },
@@ -135,6 +137,55 @@ pub struct FenceFinding {
     pub rule: String,
     /// Names of items or keys, control characters escaped, at most 200 bytes.
     pub detail: String,
+}
+
+/// Something about a change that a reviewer wants to be told. It stops nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HygieneFinding {
+    pub kind: HygieneKind,
+    pub path: TreePath,
+    /// Of the changed file, from 1.
+    pub line: Option<u64>,
+    /// In our words; names of scripts are the only thing of the file's, and those are of a fixed list.
+    pub detail: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HygieneKind {
+    /// A key, token or password. Its value is never told.
+    Secret,
+    Lockfile,
+    /// A file that a CI service reads.
+    Ci,
+    /// A file that something starts by itself.
+    SelfStarting,
+    LargeBinary,
+    /// A character that changes the direction of reading.
+    Bidi,
+    /// A character that cannot be seen.
+    Invisible,
+    /// A symbolic link that leads out of the tree.
+    LinkOutside,
+    /// A text too large to be looked into.
+    NotScanned,
+}
+
+impl HygieneKind {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Secret => "secret",
+            Self::Lockfile => "lockfile",
+            Self::Ci => "ci",
+            Self::SelfStarting => "self_starting",
+            Self::LargeBinary => "large_binary",
+            Self::Bidi => "bidi",
+            Self::Invisible => "invisible",
+            Self::LinkOutside => "link_outside",
+            Self::NotScanned => "not_scanned",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -283,6 +334,11 @@ pub enum Reply {
         findings: Vec<FenceFinding>,
     },
     Report(Report),
+    /// At most 200 findings; `more` were found besides.
+    Hygiene {
+        findings: Vec<HygieneFinding>,
+        more: u64,
+    },
     Tool(ToolReply),
     Paths {
         paths: Vec<String>,

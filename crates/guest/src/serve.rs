@@ -12,7 +12,7 @@ use crate::protocol::{
 };
 use crate::segment::Segments;
 use crate::state::{Guest, first_file};
-use crate::{fence, git, layers, materialise, overlay, plain, report, seal, tools};
+use crate::{fence, git, hygiene, layers, materialise, overlay, plain, report, seal, tools};
 
 /// Bytes of a runner's report that are read.
 const MAX_REPORT: u64 = 32 << 20;
@@ -79,6 +79,7 @@ impl Guest {
                 let segments = Segments::new(files, &located);
                 Ok(Reply::Fence { findings: fence::scan(&changed, &|digest| segments.read(digest)) })
             }
+            Request::ScanHygiene { changes, located } => hygiene::scan(&changes, &located, files),
             Request::PlaceOverlay { files, report } => {
                 let owner = self.root.owner();
                 overlay::place(Path::new(VERIFIER_DIR), &files, None)?;

@@ -28,6 +28,7 @@ pub(crate) fn markdown(result: &RunResult) -> String {
     facts(&mut out, result);
     gates(&mut out, result);
     changes(&mut out, result);
+    findings(&mut out, result);
     not_judged(&mut out, result);
     out
 }
@@ -112,7 +113,7 @@ fn gates(out: &mut String, result: &RunResult) {
 
 fn changes(out: &mut String, result: &RunResult) {
     let Some(changes) = &result.changes else { return };
-    let all = changes.added + changes.modified + changes.deleted;
+    let all = changes.all();
     let _ = writeln!(
         out,
         "### Changed files\n\n{all} in all: {} added, {} modified, {} deleted.\n",
@@ -131,6 +132,21 @@ fn changes(out: &mut String, result: &RunResult) {
     }
 }
 
+fn findings(out: &mut String, result: &RunResult) {
+    let Some(findings) = result.findings.as_deref().filter(|findings| !findings.is_empty()) else { return };
+    out.push_str("### Worth a look\n\nThese findings do not decide the outcome.\n\n");
+    for finding in findings.iter().take(MAX_PATHS) {
+        let line = finding.line.map(|line| format!(" line {line}")).unwrap_or_default();
+        let (kind, path, detail) = (finding.kind.as_str(), code(&finding.path), code(&finding.detail));
+        let _ = writeln!(out, "- `{kind}` in {path}{line}: {detail}");
+    }
+    let more = findings.len().saturating_sub(MAX_PATHS);
+    if more > 0 {
+        let _ = writeln!(out, "- and {more} more");
+    }
+    out.push('\n');
+}
+
 fn not_judged(out: &mut String, result: &RunResult) {
     out.push_str("### Not judged\n\n");
     out.push_str("- what the checks do not run or look at\n");
@@ -145,6 +161,11 @@ fn not_judged(out: &mut String, result: &RunResult) {
     }
     if result.gates.get(&GateKey::Scope).is_some_and(|gate| gate.status == GateStatus::Absent) {
         out.push_str("- which files the work may change: no `--scope` was given\n");
+    }
+    if result.findings.is_none() {
+        out.push_str(
+            "- whether the change brings secrets, hidden characters or files that start by themselves\n",
+        );
     }
     for left_out in &result.not_delivered {
         let _ = writeln!(
@@ -198,12 +219,12 @@ fn longest_run(text: &str, of: char) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use countersign_engine::{ChangeKind, ChangedPath, Changes};
+    use countersign_engine::{ChangeKind, ChangedPath, Changes, HygieneKind};
     use countersign_types::{Digest, Outcome, Reason, SessionId, Strength, StrengthLevel};
 
     use super::*;
     use crate::refusal::Refusal;
-    use crate::result::{self, LeftOut};
+    use crate::result::{self, HygieneResult, LeftOut};
 
     const HOSTILE: &[&str] = &[
         "![x](http://h/i.png)",
@@ -282,6 +303,12 @@ mod tests {
                 ..Changes::default()
             }),
             not_delivered: vec![LeftOut { path: text.to_owned(), bytes: 3 }],
+            findings: Some(vec![HygieneResult {
+                kind: HygieneKind::Secret,
+                path: text.to_owned(),
+                line: Some(3),
+                detail: text.to_owned(),
+            }]),
             degraded: vec![text.to_owned()],
             tree: Some(Digest::of(b"")),
             ..RunResult::refused(Some(id), None, &armed, &refusal)

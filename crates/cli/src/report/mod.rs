@@ -13,6 +13,17 @@ use crate::text;
 /// Changed paths that a terminal shows.
 const MAX_PATHS: usize = 50;
 
+/// What a terminal shows of the findings about any change.
+pub(crate) fn findings(result: &RunResult) -> String {
+    let mut out = String::new();
+    for finding in result.findings.iter().flatten() {
+        let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
+        let (path, detail) = (text::safe(&finding.path), text::safe(&finding.detail));
+        out.push_str(&format!("finding  {} {path}{line}: {detail}\n", finding.kind.as_str()));
+    }
+    out
+}
+
 /// What a terminal shows of judged work besides the one line of every result.
 pub(crate) fn for_terminal(result: &RunResult) -> String {
     let mut out = String::new();
@@ -30,8 +41,7 @@ pub(crate) fn for_terminal(result: &RunResult) -> String {
         for path in changes.paths.iter().take(MAX_PATHS) {
             out.push_str(&format!("{:<8} {}\n", path.change.as_str(), text::safe(&path.path)));
         }
-        let all = changes.added + changes.modified + changes.deleted;
-        let more = all.saturating_sub(MAX_PATHS as u64);
+        let more = changes.all().saturating_sub(MAX_PATHS as u64);
         if more > 0 {
             out.push_str(&format!("… and {more} more\n"));
         }
