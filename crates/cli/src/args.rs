@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use countersign_config::Network;
+use countersign_gates::rules;
+use countersign_kernel::contract::Allowance;
+use countersign_tree::GlobSet;
 use countersign_types::{Millis, Money, SessionId, StrengthLevel, Tier, Trust};
 
 use crate::refusal::Refusal;
@@ -234,6 +237,10 @@ pub(crate) struct RunArgs {
     /// What must not be changed, besides tests and their configuration; repeatable
     #[arg(long, value_name = "GLOB")]
     pub(crate) protect: Vec<String>,
+    /// A rule of the fence that may be broken, everywhere or where a glob says; repeatable, each use makes a pass
+    /// weaker. What the names protect: docs/fence.md
+    #[arg(long, value_name = "RULE[:GLOB]", value_parser = allowance)]
+    pub(crate) allow: Vec<Allowance>,
     /// Makes the environment, for example installs dependencies from a cache
     #[arg(long, value_name = "CMD")]
     pub(crate) setup: Option<String>,
@@ -295,6 +302,10 @@ pub(crate) struct GateArgs {
     /// What must not be changed, besides tests and their configuration; repeatable
     #[arg(long, value_name = "GLOB")]
     pub(crate) protect: Vec<String>,
+    /// A rule of the fence that may be broken, everywhere or where a glob says; repeatable, each use makes a pass
+    /// weaker. What the names protect: docs/fence.md
+    #[arg(long, value_name = "RULE[:GLOB]", value_parser = allowance)]
+    pub(crate) allow: Vec<Allowance>,
     /// Makes the environment, for example installs dependencies from a cache
     #[arg(long, value_name = "CMD")]
     pub(crate) setup: Option<String>,
@@ -408,6 +419,26 @@ pub(crate) struct ResumeArgs {
 pub(crate) struct DoctorArgs {
     #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
     pub(crate) format: TextOrJson,
+}
+
+/// `RULE` or `RULE:GLOB`.
+fn allowance(text: &str) -> Result<Allowance, String> {
+    let (rule, glob) = match text.split_once(':') {
+        Some((rule, glob)) => (rule, Some(glob)),
+        None => (text, None),
+    };
+    let names: Vec<&str> =
+        rules::catalogue().iter().filter(|row| row.can_be_allowed).map(|row| row.name).collect();
+    if !names.contains(&rule) {
+        return Err(format!(
+            "there is no rule of this name that can be allowed. The rules are: {}",
+            names.join(", ")
+        ));
+    }
+    if let Some(glob) = glob {
+        GlobSet::new([glob]).map_err(|error| error.to_string())?;
+    }
+    Ok(Allowance { rule: rule.to_owned(), glob: glob.map(str::to_owned) })
 }
 
 fn strength(text: &str) -> Result<StrengthLevel, String> {

@@ -20,6 +20,7 @@ pub(crate) fn gate(args: &GateArgs) -> u8 {
         no_check: false,
         scope: &args.scope,
         protect: &args.protect,
+        allow: &args.allow,
         setup: args.setup.as_deref(),
         probe: args.probe.as_deref(),
         require_verified: args.require.is_some(),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use countersign_engine::{Changes, CheckEvidence, Claim, GateView, HygieneFinding, HygieneKind, View};
+use countersign_gates::Allowed;
 use countersign_kernel::Finding;
 use countersign_kernel::contract::Candidate;
 use countersign_types::{
@@ -74,11 +75,15 @@ pub(crate) struct GateResult {
     pub(crate) detail: Option<String>,
     /// Of the check gate: for each check that was judged, what its verdict rests on.
     pub(crate) evidence: Vec<CheckEvidence>,
+    /// Of the fence: what only the contract's allowances let through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) allowed: Option<Vec<Allowed>>,
 }
 
 impl GateResult {
-    const fn of(status: GateStatus) -> Self {
-        Self { status, reason: None, detail: None, evidence: Vec::new() }
+    fn bare(key: GateKey, status: GateStatus) -> Self {
+        let allowed = (key == GateKey::Fence).then(Vec::new);
+        Self { status, reason: None, detail: None, evidence: Vec::new(), allowed }
     }
 }
 
@@ -181,8 +186,9 @@ impl RunResult {
         let contract = view.session.as_ref().map(|session| &session.contract);
         let (outcome, reason) = view.outcome.unzip();
         let gates = view.gates.iter().map(|(key, gate)| {
-            let GateView { status, reason, detail, evidence } = gate.clone();
-            (*key, GateResult { status, reason, detail, evidence })
+            let GateView { status, reason, detail, evidence, allowed } = gate.clone();
+            let allowed = (*key == GateKey::Fence).then_some(allowed);
+            (*key, GateResult { status, reason, detail, evidence, allowed })
         });
         let isolated = view.tier.map(|_| view.observed.is_superset(&confining()));
         Self {
@@ -266,7 +272,7 @@ impl RunResult {
         };
         let mut gates = all_gates(GateStatus::Absent);
         for key in armed {
-            gates.insert(*key, GateResult::of(GateStatus::NotReached));
+            gates.insert(*key, GateResult::bare(*key, GateStatus::NotReached));
         }
         Self {
             session,
@@ -351,7 +357,7 @@ impl CandidateResult {
 }
 
 fn all_gates(status: GateStatus) -> BTreeMap<GateKey, GateResult> {
-    GateKey::ALL.iter().map(|key| (*key, GateResult::of(status))).collect()
+    GateKey::ALL.iter().map(|key| (*key, GateResult::bare(*key, status))).collect()
 }
 
 /// What makes a cell a confinement; a network that was asked for does not unmake it.

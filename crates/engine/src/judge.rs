@@ -112,6 +112,9 @@ impl Workshop<'_> {
             named.push(("detail", decision.detail.clone().into_bytes()));
             let findings = serde_json::to_vec(&decision.findings).unwrap_or_default();
             named.push(("findings", findings));
+            if !decision.allowed.is_empty() {
+                named.push(("allowed", serde_json::to_vec(&decision.allowed).unwrap_or_default()));
+            }
         }
         if !outside.is_empty() {
             named.push(("scope", outside.join("\n").into_bytes()));
@@ -129,6 +132,7 @@ impl Workshop<'_> {
             fence_reason: decision.as_ref().and_then(|d| d.reason),
             scope,
             findings: decision.as_ref().map_or(0, |d| d.findings.len() as u64),
+            allowed: decision.as_ref().map_or(0, |d| d.allowed.len() as u64),
             out_of_scope: outside.len() as u64,
             changed: changes.len() as u64,
         };

@@ -13,6 +13,7 @@ mod candidate;
 mod cells;
 mod changed;
 mod claims;
+mod drift;
 mod drive;
 mod edited;
 mod error;

@@ -2,8 +2,7 @@
 //! each total: a result, a typed failure, or an interruption.
 
 use countersign_kernel::{EffectKind, EffectResult, JobSummary, ReceiptBody, Session, Turn};
-use countersign_tree::Delta;
-use countersign_types::{Digest, EffectId, JobEnd, Reason, canonical_json};
+use countersign_types::{EffectId, JobEnd};
 use futures::future::{join, join_all};
 
 use crate::Trace;
@@ -110,13 +109,4 @@ pub(crate) const fn summary_of(end: &JobEnd) -> JobSummary {
         JobEnd::Canceled => JobSummary::Canceled,
         JobEnd::NotStarted { .. } => JobSummary::NotStarted,
     }
-}
-
-/// The digest of a difference, or None when there is none.
-pub(crate) fn drift(delta: &Delta) -> Result<Option<Digest>, Fail> {
-    if delta.is_empty() {
-        return Ok(None);
-    }
-    let bytes = canonical_json(delta).map_err(|e| Fail::because(Reason::CellDied, e.to_string()))?;
-    Ok(Some(Digest::of(&bytes)))
 }

@@ -16,7 +16,7 @@ use countersign_types::{CheckIndex, Digest, JobEnd, JobReceipt, Reason, TierProp
 use serde::{Deserialize, Serialize};
 
 use crate::cells::{self, Fail};
-use crate::perform::{Outcome, drift, summary_of};
+use crate::perform::{Outcome, summary_of};
 use crate::setup::{SETUP_WALL, base_tree};
 use crate::stop::Stop;
 use crate::workshop::Workshop;
@@ -145,7 +145,7 @@ impl Workshop<'_> {
         } else {
             self.probe_in_room(stop).await?
         };
-        let changed = ran.drift.is_some() && ran.drift != base.drift;
+        let changed = self.drifted(ran.drift, base.drift);
         let verdict = gate_verdict(base.verdict);
         let against = Base { verdict: &verdict, ids: base_seen.as_ref().and_then(|seen| seen.ids.as_ref()) };
         let decision = countersign_gates::judge_final(&terms, against, ran.seen(), probe.as_ref(), changed);
@@ -314,6 +314,7 @@ impl Workshop<'_> {
         let manifest = self.tree(tree)?;
         let cell = cells::open(self.ports, rooms, &self.contract, self.layers.clone(), None).await?;
         cells::materialise(cell.as_ref(), &self.ports.objects, &manifest).await?;
+        cells::ask(cell.as_ref(), &Request::Watch, Vec::new()).await?;
         Ok((cell, manifest))
     }
 
@@ -326,19 +327,6 @@ impl Workshop<'_> {
         let job = cells::job(self.ports, job.argv, job.cwd, job.env, job.wall)?;
         let receipt = cells::run_job(cell, job, stop).await?;
         Ok(cells::redacted(&self.ports.redactor, receipt))
-    }
-
-    /// What a check changed in the tree that it judged.
-    async fn drift_of(&self, cell: &dyn Cell, tree: &Manifest) -> Result<Option<Digest>, Fail> {
-        // The tree that is judged stays tree, also where a revision carries what the base's rules call scratch.
-        let scratch = self.scratch()?.as_ref().clone().holding(tree);
-        let scratch = scratch.map_err(|e| Fail::because(Reason::Config, e.to_string()))?;
-        let (sealed, _) = cells::seal(cell, &self.ports.objects, tree, &scratch, true).await?;
-        if !sealed.unsealable.is_empty() {
-            let bytes = sealed.unsealable.join("\n");
-            return Ok(Some(Digest::of(bytes.as_bytes())));
-        }
-        drift(&sealed.delta)
     }
 
     fn terms(&self, check: CheckIndex) -> Result<CheckTerms, Fail> {

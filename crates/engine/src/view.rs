@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use countersign_gates::{CheckEvidence, Claim};
+use countersign_gates::{Allowed, CheckEvidence, Claim};
 use countersign_guest::protocol::HygieneFinding;
 use countersign_kernel::{EffectResult, EndPath, Event, Finding, PatchState, Session, Usage};
 use countersign_store::{Store, StoredEvent};
@@ -77,6 +77,14 @@ pub struct GateView {
     pub detail: Option<String>,
     /// Of the check gate: what each check's verdict rests on, as far as they were judged.
     pub evidence: Vec<CheckEvidence>,
+    /// What only the contract's allowances let through.
+    pub allowed: Vec<Allowed>,
+}
+
+impl GateView {
+    const fn bare(status: GateStatus, reason: Option<Reason>) -> Self {
+        Self { status, reason, detail: None, evidence: Vec::new(), allowed: Vec::new() }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,8 +169,7 @@ impl View {
     }
 
     fn nothing(id: SessionId, created_at: Millis, updated_at: Millis) -> Self {
-        let absent =
-            GateView { status: GateStatus::Absent, reason: None, detail: None, evidence: Vec::new() };
+        let absent = GateView::bare(GateStatus::Absent, None);
         Self {
             id,
             created_at,
@@ -238,7 +245,7 @@ impl View {
         }
         for (key, slot) in &mut view.gates {
             let gate = turn.gate(*key, &session.contract);
-            *slot = GateView { status: gate.status, reason: gate.reason, detail: None, evidence: Vec::new() };
+            *slot = GateView::bare(gate.status, gate.reason);
         }
         view.session = Some(session);
         view
@@ -259,6 +266,11 @@ impl View {
             let told = !(key == GateKey::Change || key == GateKey::Seal && gate.status == GateStatus::Passed);
             if told && let Some(view) = self.gates.get_mut(&key) {
                 view.detail = texts.text(*seq, payload).await?;
+                if key == GateKey::Fence {
+                    let allowed = texts.text(*seq, "allowed").await?;
+                    view.allowed =
+                        allowed.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+                }
             }
         }
         let rooms: Vec<EffectId> = self

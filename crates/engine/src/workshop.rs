@@ -350,7 +350,7 @@ impl<'p> Workshop<'p> {
 
     pub(crate) fn fence(&self, base: &Manifest) -> Result<Fence, Fail> {
         Fence::new(&self.contract.protect, &self.contract.checks, base)
-            .map(|fence| fence.scoped(&self.contract.scope))
+            .and_then(|fence| fence.scoped(&self.contract.scope).allowing(&self.contract.allow))
             .map_err(|e| Fail::because(Reason::Config, e.to_string()))
     }
 

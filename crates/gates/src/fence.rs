@@ -2,22 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use countersign_guest::protocol::{
-    FenceFile, FenceFinding, FenceKind, FenceKindGuard, FenceVerdict, WriteGuard,
-};
-use countersign_kernel::contract::CheckTerms;
-use countersign_tree::{Change, EntryMode, Glob, GlobError, GlobSet, Manifest, TreePath};
-use countersign_types::{GateStatus, Reason};
-use serde::{Deserialize, Serialize};
+use countersign_guest::protocol::{FenceFile, FenceFinding, FenceKind, FenceVerdict};
+use countersign_kernel::contract::{Allowance, CheckTerms};
+use countersign_tree::{Change, EntryMode, GlobError, GlobSet, Manifest, TreePath};
+
+use self::allow::Allowances;
+pub use self::allow::Allowed;
+pub use self::decision::{FencePlan, GateDecision};
 
 use crate::programs::{Links, Named, escaped, parent};
-use crate::rules::{Means, PACKAGE_FILES, RUNNER_MODULES, Rule, When, rules};
+use crate::rules::{Means, PACKAGE_FILES, Rule, When, rules};
 use crate::runner::base_name;
 use crate::shell::plain_words;
 use crate::stdlib::STDLIB_MODULES;
-
-/// Findings that a decision carries at most; the rest is counted in its detail.
-const MAX_FINDINGS: usize = 200;
 
 /// Bytes of a finding's detail at most, as the guest's findings have it.
 const MAX_DETAIL: usize = 200;
@@ -29,10 +26,14 @@ const MAX_LINKED_TESTS: usize = 256;
 const NAMED: &str = "the check's command names it; if it is the file to be changed, the contract must name it: \
                      `--scope PATH`";
 
+/// Why a file is refused that a link of the base leads to.
+const LINKED: &str = "a link of the base makes it an existing test";
+
 /// The rules of one contract over one base.
 #[derive(Debug)]
 pub struct Fence {
     contract: GlobSet,
+    allow: Allowances,
     /// The rows of [`rules`] whose condition on the contract holds; what a runner loads by itself first.
     active: Vec<Active>,
     /// What the checks' commands name.
@@ -75,25 +76,6 @@ impl Active {
     }
 }
 
-/// What the paths alone say, and what the guest must parse.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FencePlan {
-    pub findings: Vec<FenceFinding>,
-    pub scan: Vec<FenceFile>,
-}
-
-/// What a gate says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GateDecision {
-    pub status: GateStatus,
-    /// `protected_files`, `planted_runner_config` or `gate_unverifiable`; None when it passed.
-    pub reason: Option<Reason>,
-    /// One sentence for people; paths escaped.
-    pub detail: String,
-    /// What stops it first, then notes; bounded.
-    pub findings: Vec<FenceFinding>,
-}
-
 impl Fence {
     /// `protect` are the contract's own globs: below them nothing may change, be added or removed.
     ///
@@ -127,6 +109,7 @@ impl Fence {
             package_dirs.into_iter().filter(|dir| !dir.is_empty()).collect();
         Ok(Self {
             contract: GlobSet::new(protect)?,
+            allow: Allowances::default(),
             linked_tests: linked_tests(&active, &package_dirs, base),
             active,
             named,
@@ -151,14 +134,24 @@ impl Fence {
         self
     }
 
+    /// Takes rules out that the contract allows to be broken.
+    ///
+    /// # Errors
+    /// A pattern that is not a glob of the contract's language.
+    pub fn allowing(mut self, allow: &[Allowance]) -> Result<Self, GlobError> {
+        self.allow = Allowances::new(allow)?;
+        Ok(self)
+    }
+
     /// Judges every changed path. A rename is a deletion and a new file; a directory that became a link is the deletion
     /// of what was below it.
     #[must_use]
     pub fn judge(&self, changes: &[Change]) -> FencePlan {
-        let mut plan = FencePlan::default();
+        let mut plan = FencePlan { allow: self.allow.clone(), ..FencePlan::default() };
         for change in changes {
             self.judge_one(change, &mut plan);
         }
+        plan.findings.extend(self.aliases(changes));
         self.add_declaring_files(changes, &mut plan);
         plan
     }
@@ -208,11 +201,7 @@ impl Fence {
             return find(FenceVerdict::Tampered, "check.program", NAMED);
         }
         if change.before.is_some() && self.is_linked_test(path) {
-            return find(
-                FenceVerdict::Tampered,
-                "tests.linked",
-                "a link of the base makes it an existing test",
-            );
+            return find(FenceVerdict::Tampered, "tests.linked", LINKED);
         }
         if let Some(why) = self.new_file_shadows(change) {
             return find(FenceVerdict::Planted, "runner.shadow", &why);
@@ -223,13 +212,11 @@ impl Fence {
         }
         let is_new = change.before.is_none();
         let is_link = change.after.as_ref().is_some_and(|e| e.mode == EntryMode::Symlink);
-        let mut known_name = false;
         for active in &self.active {
             let rule = active.rule;
             if (rule.when == When::Link && !is_link) || !active.matches(path.as_bytes(), &self.package_dirs) {
                 continue;
             }
-            known_name = true;
             match rule.means {
                 Means::ProtectedExisting | Means::AutoLoaded if !is_new => {
                     return find(FenceVerdict::Tampered, rule.name, rule.why);
@@ -256,13 +243,6 @@ impl Fence {
                 }
                 Means::Noted => find(FenceVerdict::Note, rule.name, rule.why),
             }
-        }
-        if is_new && !known_name && self.folds_to_auto_loaded(path) {
-            find(
-                FenceVerdict::Note,
-                "note.case_alias",
-                "on a file system that folds case a runner would load it",
-            );
         }
     }
 
@@ -311,144 +291,6 @@ impl Fence {
         let path = path.as_bytes();
         self.linked_tests.iter().any(|at| path == at.as_slice() || is_below(path, at))
     }
-
-    fn folds_to_auto_loaded(&self, path: &TreePath) -> bool {
-        let folded = path.as_bytes().to_ascii_lowercase();
-        folded != path.as_bytes()
-            && self.active.iter().any(|Active { rule, globs, .. }| {
-                rule.means == Means::AutoLoaded && rule.when == When::Always && globs.matches(&folded)
-            })
-    }
-
-    /// What the edit tools refuse at once. Computed over the whole base: make it once per turn and keep it.
-    ///
-    /// Protected files of the base are named one by one, so that new files beside them can be written and written
-    /// again.
-    #[must_use]
-    pub fn write_guard(&self, scope: &[String]) -> WriteGuard {
-        let mut protect: Vec<String> =
-            self.contract.globs().iter().map(|glob| glob.as_str().to_owned()).collect();
-        let mut fence = Vec::new();
-        // Of a row that always holds every pattern has one of a few words in it.
-        let (mut existing, mut existing_by_command) = (Vec::new(), Vec::new());
-        for active in &self.active {
-            let texts = active.globs.globs().iter().map(|glob: &Glob| glob.as_str().to_owned());
-            match active.rule.means {
-                Means::AutoLoaded if active.rule.when != When::Link => protect.extend(texts),
-                Means::Mixed(kind) => fence.extend(texts.map(|glob| FenceKindGuard { glob, kind })),
-                Means::ProtectedExisting if active.rule.when == When::Always => existing.push(active),
-                Means::ProtectedExisting => existing_by_command.push(active),
-                Means::AutoLoaded | Means::Noted => {}
-            }
-        }
-        let modules = RUNNER_MODULES.iter().copied().chain(self.shadows.iter().map(String::as_str));
-        for module in modules.filter(|module| !self.base_has_module(b"", module)) {
-            protect.extend([format!("{module}.py"), format!("{module}/__init__.py")]);
-        }
-        // Nobody writes these by hand, so the tools are told no more than where they stand.
-        protect.extend(self.vendor_globs());
-        let listed = self.base.entries().iter().map(|entry| &entry.path);
-        let is_in = |rows: &[&Active], path: &TreePath| {
-            rows.iter().any(|active| active.matches(path.as_bytes(), &self.package_dirs))
-        };
-        let listed = listed.filter(|path| {
-            (may_be_test(path) && is_in(&existing, path)) || is_in(&existing_by_command, path)
-        });
-        let linked =
-            self.base.entries().iter().map(|entry| &entry.path).filter(|path| self.is_linked_test(path));
-        protect.extend(listed.chain(linked).chain(self.named.files.keys()).filter_map(literal_glob));
-        WriteGuard { scope: scope.to_vec(), protect, fence }
-    }
-
-    /// One paragraph for the model: what it may not change, and what it may do instead.
-    #[must_use]
-    pub fn sentence(&self, scope: &[String]) -> String {
-        let mut text = String::from(
-            "You may add new tests, but existing tests (test files and their data, `#[test]` and `#[cfg(test)]` items, \
-             documentation tests) and the test runner's configuration (conftest.py, pytest.ini, .cargo/config.toml, \
-             runner keys of Cargo.toml, pyproject.toml, setup.cfg, tox.ini, package.json, tsconfig.json and go.mod, …) must stay as they are, \
-             and new files that a runner loads by itself are not allowed. Changing them ends the task as tampered.",
-        );
-        if !self.contract.is_empty() {
-            let globs: Vec<String> = self.contract.globs().iter().map(|glob| format!("`{glob}`")).collect();
-            text.push_str(&format!(" Nothing may change in {}.", globs.join(", ")));
-        }
-        if !self.named.files.is_empty() {
-            const SHOWN: usize = 20;
-            let mut names: Vec<String> =
-                self.named.files.keys().take(SHOWN).map(|path| format!("`{path}`")).collect();
-            if self.named.files.len() > SHOWN {
-                names.push("…".to_owned());
-            }
-            text.push_str(&format!(" The check names {}, which must stay as it is.", names.join(", ")));
-        }
-        if !scope.is_empty() {
-            let globs: Vec<String> = scope.iter().map(|glob| format!("`{glob}`")).collect();
-            text.push_str(&format!(" Change only files in {}.", globs.join(", ")));
-        }
-        text
-    }
-}
-
-impl FencePlan {
-    /// Joins what the guest found. An error, or a finding about a file that was not asked for, means that the fence
-    /// could not look: unverifiable, unless the paths alone already show more. Tampered beats planted beats
-    /// unverifiable.
-    #[must_use]
-    pub fn conclude(self, scanned: Result<Vec<FenceFinding>, String>) -> GateDecision {
-        let asked: BTreeSet<&TreePath> = self.scan.iter().map(|file| &file.path).collect();
-        let mut findings = self.findings;
-        let mut broken = None;
-        match scanned {
-            Ok(found) => {
-                if found.iter().any(|finding| !asked.contains(&finding.path)) {
-                    broken = Some("the scanner answered about a file that it was not asked about".to_owned());
-                }
-                findings.extend(found);
-            }
-            Err(why) => broken = Some(format!("the changed files could not be scanned: {why}")),
-        }
-        // Stable: what stops first, each in the order in which it was found.
-        findings.sort_by_key(|finding| weight(finding.verdict));
-        let worst = findings.first().map(|finding| finding.verdict);
-        let (status, reason) = match worst {
-            Some(FenceVerdict::Tampered) => (GateStatus::Failed, Some(Reason::ProtectedFiles)),
-            Some(FenceVerdict::Planted) => (GateStatus::Failed, Some(Reason::PlantedRunnerConfig)),
-            Some(FenceVerdict::Unverifiable) => (GateStatus::Unverifiable, Some(Reason::GateUnverifiable)),
-            Some(FenceVerdict::Note) | None if broken.is_some() => {
-                (GateStatus::Unverifiable, Some(Reason::GateUnverifiable))
-            }
-            Some(FenceVerdict::Note) | None => (GateStatus::Passed, None),
-        };
-        let detail = match (broken, reason) {
-            (Some(why), Some(Reason::GateUnverifiable)) => why,
-            (_, Some(_)) => summary(&findings, worst),
-            (_, None) => "no protected file, runner key or test item was changed".to_owned(),
-        };
-        findings.truncate(MAX_FINDINGS);
-        GateDecision { status, reason, detail, findings }
-    }
-}
-
-fn weight(verdict: FenceVerdict) -> u8 {
-    match verdict {
-        FenceVerdict::Tampered => 0,
-        FenceVerdict::Planted => 1,
-        FenceVerdict::Unverifiable => 2,
-        FenceVerdict::Note => 3,
-    }
-}
-
-/// The first few of the findings that decide.
-fn summary(findings: &[FenceFinding], worst: Option<FenceVerdict>) -> String {
-    const SHOWN: usize = 5;
-    let deciding: Vec<&FenceFinding> = findings.iter().filter(|f| Some(f.verdict) == worst).collect();
-    let mut parts: Vec<String> =
-        deciding.iter().take(SHOWN).map(|f| format!("{} ({}: {})", f.path, f.rule, f.detail)).collect();
-    if deciding.len() > SHOWN {
-        parts.push(format!("and {} more", deciding.len() - SHOWN));
-    }
-    parts.join("; ")
 }
 
 fn what_happened(change: &Change) -> &'static str {
@@ -473,22 +315,6 @@ fn clipped(text: &str) -> String {
     }
     text[..end].to_owned()
 }
-
-/// False for a path that no `ProtectedExisting` row that always holds can match: each of their patterns holds one of
-/// these words, and looking for a word is far cheaper than matching patterns over every file of a large base.
-fn may_be_test(path: &TreePath) -> bool {
-    let path = path.as_bytes();
-    path.iter().enumerate().any(|(at, first)| {
-        TEST_WORDS
-            .iter()
-            .any(|word| word.as_bytes().first() == Some(first) && path[at..].starts_with(word.as_bytes()))
-    })
-}
-
-const TEST_WORDS: &[&str] = &[
-    "test", "Test", "TEST", "snap", "spec", "Spec", "fixt", "e2e", "gold", "cypr", ".cy.", "t/", "/it/",
-    "IT.java", "gradle", "mvnw", "mocha", "jest", ".bats",
-];
 
 /// The directories above a path, the nearest first; not the root.
 fn ancestors(path: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -530,7 +356,13 @@ fn linked_tests(active: &[Active], package_dirs: &BTreeSet<Vec<u8>>, base: &Mani
     targets.filter(|target| !target.is_empty()).collect()
 }
 
+mod alias;
+mod allow;
+#[cfg(test)]
+mod allow_tests;
+mod decision;
 mod go;
+mod guard;
 #[cfg(test)]
 mod runner_tests;
 mod shadow;

@@ -32,7 +32,7 @@ pub use check::{
 pub use claims::{Claim, ClaimFacts, ClaimKind, ClaimVerdict, Ran, claims};
 pub use evidence::{CheckEvidence, Control, Repeats, RoomEvidence, RoomRole, Tests};
 pub use feedback::{FEEDBACK_LIMIT, FeedbackItem, feedback};
-pub use fence::{Fence, FencePlan, GateDecision};
+pub use fence::{Allowed, Fence, FencePlan, GateDecision};
 pub use ids::{BaseIds, Compared};
 pub use room::{CellPaths, CheckPlan, RoomJob, job_env};
 pub use runner::Runner;

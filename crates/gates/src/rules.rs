@@ -20,6 +20,7 @@
 //! - Names are compared as bytes, and once more as a file system that folds them would have them.
 
 mod any;
+mod catalogue;
 mod go;
 mod javascript;
 mod make;
@@ -29,6 +30,7 @@ mod rust;
 
 use countersign_guest::protocol::FenceKind;
 
+pub use catalogue::{CatalogueRow, catalogue};
 pub use javascript::JS_RUNNER_MODULES;
 pub use python::RUNNER_MODULES;
 

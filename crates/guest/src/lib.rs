@@ -22,6 +22,7 @@ mod segment;
 mod serve;
 mod state;
 mod tools;
+mod touch;
 mod walk;
 
 pub use channel::{Channel, Frame};

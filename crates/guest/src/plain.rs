@@ -32,7 +32,7 @@ pub(crate) fn import(
     walk(&source, |path, what| {
         let (_, name) = split(path);
         match what {
-            Found::Dir | Found::Leaf { .. } if name.eq_ignore_ascii_case(b".git") => {
+            Found::Dir | Found::Leaf { .. } if TreePath::is_dot_git(name) => {
                 import.skip(path, "a repository inside the directory");
                 false
             }

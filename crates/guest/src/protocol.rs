@@ -53,6 +53,8 @@ pub enum Request {
     /// Applies the patch with this digest to the base with git, in an index without a work tree: all of it or nothing.
     /// New contents go to fd 0; segments follow from fd 1 on and are numbered from 0.
     ApplyPatch { base: PatchBase, patch: Digest, located: Vec<Located> },
+    /// From now on, what touches an entry is told by the next verdict seal, also where it leaves no trace in the content.
+    Watch,
     /// Makes the agent's private repository in `/workspace/.git`: the base commit and nothing else. `git_dir` is the
     /// mounted repository to take objects from; None makes a first commit from the files (a plain directory).
     InitPrivateGit { git_dir: Option<String>, commit: Option<String> },
@@ -287,9 +289,40 @@ impl ToolBounds {
 pub struct WriteGuard {
     /// Empty: everything that is not protected.
     pub scope: Vec<String>,
-    pub protect: Vec<String>,
-    /// Rust test items in files that may otherwise be edited must stay as they are.
+    /// The first rule that means a path decides about it.
+    pub protect: Vec<GuardRule>,
+    /// Test items and runner keys in files that may otherwise be edited must stay as they are.
     pub fence: Vec<FenceKindGuard>,
+    /// Rules that the contract allows to be broken.
+    #[serde(default)]
+    pub allow: Vec<AllowedRule>,
+}
+
+/// Paths that one rule of the fence protects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuardRule {
+    /// The rule's name.
+    pub rule: String,
+    /// Ends the sentence "this path is refused because …".
+    pub why: String,
+    pub globs: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllowedRule {
+    pub rule: String,
+    /// None: everywhere.
+    pub glob: Option<String>,
+}
+
+impl AllowedRule {
+    /// Whether a rule may be broken at a path.
+    #[must_use]
+    pub fn allows(&self, rule: &str, path: &[u8]) -> bool {
+        // A glob that cannot be used allows nothing.
+        let means = |glob: &String| countersign_tree::Glob::new(glob).is_ok_and(|glob| glob.matches(path));
+        self.rule == rule && self.glob.as_ref().is_none_or(means)
+    }
 }
 
 /// A file as the base has it. Its content lies in the passed segments, numbered from 0.
@@ -374,6 +407,9 @@ pub struct Sealed {
     pub unsealable: Vec<String>,
     /// Mode bits that were normalised, empty directories that were dropped; at most 100 lines.
     pub normalised: Vec<String>,
+    /// After `Watch`, for a verdict seal: entries with the content that they had, and directories, that were touched.
+    #[serde(default)]
+    pub touched: Vec<TreePath>,
     /// Scratch that is not delivered: top paths and their bytes; at most 100.
     pub scratch: Vec<(String, u64)>,
 }

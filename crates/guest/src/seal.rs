@@ -104,6 +104,15 @@ fn seal_as(
         note_aliases(&manifest, &mut survey.normalised);
     }
     let delta = delta(&guest.known, &manifest);
+    let touched = match &guest.watch {
+        Some(watch) if verdict => {
+            let changed: std::collections::HashSet<&TreePath> =
+                delta.put.iter().map(|entry| &entry.path).chain(&delta.remove).collect();
+            let same = seen.iter().filter(|(path, ..)| !changed.contains(path));
+            watch.touched(same.map(|(path, stat, ..)| (*path, stat)))
+        }
+        _ => Vec::new(),
+    };
     for (path, stat, digest, at) in seen {
         if live {
             guest.stats.forget(path);
@@ -124,6 +133,7 @@ fn seal_as(
         located,
         unsealable: survey.unsealable,
         normalised: survey.normalised,
+        touched,
         scratch: scratch_sizes,
     }))
 }

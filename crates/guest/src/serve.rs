@@ -12,7 +12,7 @@ use crate::protocol::{
 };
 use crate::segment::Segments;
 use crate::state::{Guest, first_file};
-use crate::{fence, git, hygiene, layers, materialise, overlay, plain, report, seal, tools};
+use crate::{fence, git, hygiene, layers, materialise, overlay, plain, report, seal, tools, touch};
 
 /// Bytes of a runner's report that are read.
 const MAX_REPORT: u64 = 32 << 20;
@@ -70,6 +70,7 @@ impl Guest {
                 seal::directory(Path::new(&source), &self.home, &scratch, files)
             }
             Request::ApplyPatch { base, patch, located } => git::apply_patch(&base, &patch, &located, files),
+            Request::Watch => touch::watch(self),
             Request::InitPrivateGit { git_dir, commit } => {
                 let git_dir = git_dir.as_deref().map(Path::new);
                 git::init_private(self, git_dir, commit.as_deref()).map(|()| Reply::Done)

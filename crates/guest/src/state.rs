@@ -27,6 +27,8 @@ pub struct Guest {
     /// The git names of contents, where they were computed anyway.
     pub(crate) oids: HashMap<Digest, Oid>,
     pub(crate) base: Option<GitBase>,
+    /// In a room: what the judged entries looked like before the check.
+    pub(crate) watch: Option<crate::touch::Watch>,
     /// What is scratch, as the last seal said.
     pub(crate) scratch: Option<countersign_tree::Scratch>,
 }
@@ -44,6 +46,7 @@ impl Guest {
             stats: StatCache::default(),
             oids: HashMap::new(),
             base: None,
+            watch: None,
             scratch: None,
         })
     }
@@ -73,8 +76,9 @@ pub(crate) struct StatCache {
     entries: HashMap<TreePath, Seen>,
 }
 
+/// What tells that a file was touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key {
+pub(crate) struct Key {
     inode: u64,
     size: i64,
     mode: u32,
@@ -91,9 +95,9 @@ struct Seen {
 /// A file that changed this short a time before it was seen may change again within one tick of the clock.
 const RACY_NANOS: i128 = 50_000_000;
 
-impl StatCache {
-    fn key(stat: &Stat) -> Key {
-        Key {
+impl Key {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self {
             inode: stat.st_ino,
             size: stat.st_size,
             mode: stat.st_mode,
@@ -101,12 +105,14 @@ impl StatCache {
             ctime: (stat.st_ctime, stat.st_ctime_nsec),
         }
     }
+}
 
+impl StatCache {
     /// `seen`: a time after which nothing may have written the content that was read.
     pub(crate) fn learn(&mut self, path: &TreePath, stat: &Stat, digest: Digest, seen: i128) {
         let changed = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
         if changed < seen - RACY_NANOS {
-            self.entries.insert(path.clone(), Seen { key: Self::key(stat), digest });
+            self.entries.insert(path.clone(), Seen { key: Key::of(stat), digest });
         } else {
             self.entries.remove(path);
         }
@@ -117,7 +123,7 @@ impl StatCache {
     }
 
     pub(crate) fn get(&self, path: &TreePath, stat: &Stat) -> Option<Digest> {
-        self.entries.get(path).filter(|seen| seen.key == Self::key(stat)).map(|seen| seen.digest)
+        self.entries.get(path).filter(|seen| seen.key == Key::of(stat)).map(|seen| seen.digest)
     }
 }
 

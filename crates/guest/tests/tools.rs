@@ -7,7 +7,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use common::{Host, chmod, write};
 use countersign_guest::protocol::{
-    BaseFile, FenceKind, FenceKindGuard, Reply, Request, ToolBounds, ToolCall, WriteGuard,
+    AllowedRule, BaseFile, FenceKind, FenceKindGuard, GuardRule, Reply, Request, ToolBounds, ToolCall,
+    WriteGuard,
 };
 use proptest::prelude::*;
 
@@ -245,7 +246,7 @@ fn the_guard_refuses_free_of_charge_and_says_what_is_allowed() {
     let mut h = host(&[("src/a.rs", "fn a() {}\n"), ("tests/t.rs", "x"), ("docs/d", "x")]);
     symlink("../tests/t.rs", h.workspace.join("src/link.rs")).unwrap();
     let guard =
-        WriteGuard { scope: vec!["src/**".into()], protect: vec!["**/tests/**".into()], fence: Vec::new() };
+        WriteGuard { scope: vec!["src/**".into()], protect: vec![tests_rule()], ..WriteGuard::default() };
     for call in [
         write_file("tests/new.rs", "x"),
         edit("tests/t.rs", "x", "y", None),
@@ -261,8 +262,40 @@ fn the_guard_refuses_free_of_charge_and_says_what_is_allowed() {
     assert!(h.tool_guarded(edit("src/a.rs", "a", "b", None), guard.clone()).ok);
     let open = WriteGuard { scope: Vec::new(), ..guard };
     assert!(h.tool_guarded(edit("docs/d", "x", "y", None), open.clone()).ok);
-    assert!(h.tool_guarded(write_file("tests/new.rs", "x"), open).text.contains("`**/tests/**`"));
+    assert!(
+        h.tool_guarded(write_file("tests/new.rs", "x"), open).text.contains("tests.existing (it is a test)")
+    );
     assert_eq!(fs::read(h.workspace.join("tests/t.rs")).unwrap(), b"x");
+}
+
+fn tests_rule() -> GuardRule {
+    let globs = vec!["**/tests/**".to_owned()];
+    GuardRule { rule: "tests.existing".into(), why: "it is a test".into(), globs }
+}
+
+#[test]
+fn an_allowance_opens_one_rule_where_it_says_and_no_spelling_gets_round_another() {
+    let mut h = host(&[("tests/a.rs", "x"), ("tests/b.rs", "x"), ("src/lib.rs", LIB)]);
+    let allow = |rule: &str, glob: &str| AllowedRule { rule: rule.into(), glob: Some(glob.into()) };
+    let rust = FenceKindGuard { glob: "**/*.rs".into(), kind: FenceKind::RustItems };
+    let guard = WriteGuard {
+        protect: vec![tests_rule()],
+        fence: vec![rust],
+        allow: vec![allow("tests.existing", "tests/a.rs"), allow("rust.test_item_changed", "src/**")],
+        ..WriteGuard::default()
+    };
+    for (call, refused) in [
+        (edit("tests/a.rs", "x", "y", None), false),
+        (edit("tests/b.rs", "x", "y", None), true),
+        (edit("src/lib.rs", "two(), 2", "two(), 3", None), false),
+        (write_file("Tests/c.rs", "x"), true),
+        (write_file("te\u{200d}sts/c.rs", "x"), true),
+        (write_file("tests./c.rs", "x"), true),
+        (write_file("testing/c.rs", "x"), false),
+    ] {
+        let reply = h.tool_guarded(call.clone(), guard.clone());
+        assert_eq!((reply.refused, reply.wrote), (refused, !refused), "{call:?}: {}", reply.text);
+    }
 }
 
 /// Product code and an inline test, as the base has them.
@@ -271,7 +304,7 @@ const OWN: &str = "\n#[test]\nfn own() {\n    assert_eq!(two(), 3);\n}\n";
 
 fn rust_guard() -> WriteGuard {
     let rust = FenceKindGuard { glob: "**/*.rs".into(), kind: FenceKind::RustItems };
-    WriteGuard { scope: Vec::new(), protect: Vec::new(), fence: vec![rust] }
+    WriteGuard { fence: vec![rust], ..WriteGuard::default() }
 }
 
 #[test]

@@ -159,6 +159,76 @@ fn a_verdict_seal_reads_every_byte() {
     assert_eq!(after.entries()[0], entry(b"a", EntryMode::File, b"two"));
 }
 
+/// 66: what is changed and put back leaves the same bytes, and is told.
+#[test]
+fn what_was_touched_and_put_back_is_told() {
+    type Act = fn(&Path);
+    let rewrite = |ws: &Path| {
+        fs::write(ws.join("tests/a"), "fake").unwrap();
+        fs::write(ws.join("tests/a"), "one").unwrap();
+    };
+    let restamp = |ws: &Path| {
+        let path = ws.join("tests/a");
+        let modified = fs::metadata(&path).unwrap().modified().unwrap();
+        fs::write(&path, "fake").unwrap();
+        fs::write(&path, "one").unwrap();
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        file.set_times(fs::FileTimes::new().set_modified(modified)).unwrap();
+    };
+    let aside = |ws: &Path| {
+        fs::rename(ws.join("tests/a"), ws.join("tests/b")).unwrap();
+        fs::write(ws.join("tests/a"), "fake").unwrap();
+        fs::rename(ws.join("tests/b"), ws.join("tests/a")).unwrap();
+    };
+    let whole = |ws: &Path| {
+        fs::rename(ws.join("tests"), ws.join("kept")).unwrap();
+        fs::create_dir(ws.join("tests")).unwrap();
+        fs::write(ws.join("tests/a"), "fake").unwrap();
+        fs::remove_dir_all(ws.join("tests")).unwrap();
+        fs::rename(ws.join("kept"), ws.join("tests")).unwrap();
+    };
+    let above = |ws: &Path| {
+        fs::rename(ws.join("deep"), ws.join("kept")).unwrap();
+        fs::rename(ws.join("kept"), ws.join("deep")).unwrap();
+    };
+    let link = |ws: &Path| {
+        fs::remove_file(ws.join("link")).unwrap();
+        symlink("tests/a", ws.join("link")).unwrap();
+    };
+    // What a build does beside the entries, and reading them, touches nothing.
+    let build = |ws: &Path| {
+        fs::read(ws.join("tests/a")).unwrap();
+        fs::create_dir_all(ws.join("target/debug")).unwrap();
+        write(ws, "tests/__pycache__/a.pyc", "x");
+        fs::write(ws.join("tests/temporary"), "x").unwrap();
+        fs::remove_file(ws.join("tests/temporary")).unwrap();
+    };
+    let changed = |ws: &Path| fs::write(ws.join("tests/a"), "two").unwrap();
+    let cases: [(&str, Act, &[&str]); 8] = [
+        ("rewritten", rewrite, &["tests/a"]),
+        ("rewritten with its time", restamp, &["tests/a"]),
+        ("moved aside", aside, &["tests/a"]),
+        ("its directory moved aside", whole, &["tests"]),
+        ("a directory above", above, &["deep"]),
+        ("a link", link, &["link"]),
+        ("a build", build, &[]),
+        ("changed, which the difference says", changed, &[]),
+    ];
+    for (name, act, expected) in cases {
+        let repo = repo_with(&[("tests/a", "one"), ("deep/er/x", "x"), ("src/b", "b")]);
+        symlink("tests/a", repo.path().join("link")).unwrap();
+        commit_all(repo.path());
+        let mut host = Host::new();
+        let (base, _) = host.import_git(repo.path(), "HEAD").unwrap();
+        host.materialise(&base);
+        assert_eq!(host.guest.answer(Request::Watch, &[]), Reply::Done);
+        act(&host.workspace);
+        let (_, sealed) = host.seal(&base, true, ScratchRules::default());
+        let told: Vec<String> = sealed.touched.iter().map(ToString::to_string).collect();
+        assert_eq!(told, expected, "{name}");
+    }
+}
+
 #[test]
 fn rewinding_gives_the_tree_back_without_scratch_and_through_no_link() {
     let repo = repo_with(&[("a/b/c", "1"), ("d", "2"), ("run", "3")]);

@@ -208,11 +208,12 @@ fn complete(turn: &mut Turn, at: Millis, effect: EffectId, outstanding: Outstand
                 turn.unsealable = Some(effect);
             }
         }
-        EffectResult::Inspect { fence, fence_reason, scope, changed, .. } => {
+        EffectResult::Inspect { fence, fence_reason, scope, allowed, changed, .. } => {
             turn.inspected = Some(Inspected {
                 fence: *fence,
                 fence_reason: *fence_reason,
                 scope: *scope,
+                allowed: *allowed,
                 changed: *changed,
                 by: effect,
             });

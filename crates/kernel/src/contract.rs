@@ -28,6 +28,9 @@ pub struct Contract {
     pub scope: Vec<String>,
     /// Protected in addition to the languages' rules.
     pub protect: Vec<String>,
+    /// Rules of the fence that may be broken. Each one that was used makes a pass prove less.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<Allowance>,
     /// A success needs a tree that differs from its base.
     pub change_required: bool,
     /// `--require verified`.
@@ -161,6 +164,16 @@ pub struct LayerTerms {
 pub enum LayerKind {
     Toolchain,
     Cache,
+}
+
+/// A rule of the fence that this contract lifts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Allowance {
+    /// A name of the fence's table.
+    pub rule: String,
+    /// Where; None: everywhere.
+    pub glob: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -337,6 +337,9 @@ pub enum EffectResult {
         fence_reason: Option<Reason>,
         scope: GateStatus,
         findings: u64,
+        /// Changes that a rule would have stopped, had the contract not allowed them.
+        #[serde(default)]
+        allowed: u64,
         out_of_scope: u64,
         changed: u64,
     },

@@ -1,7 +1,7 @@
 //! The gate plan: which gates are armed, in what order they are asked, and what their answers make of the turn. The
 //! same plan on every path that could end well.
 
-use countersign_types::{CheckIndex, EffectId, GateKey, GateStatus, Reason, Strength};
+use countersign_types::{CheckIndex, EffectId, GateKey, GateStatus, Reason, Strength, StrengthLevel};
 
 use crate::contract::Contract;
 use crate::event::EndPath;
@@ -137,6 +137,12 @@ fn check_passed(turn: &Turn, contract: &Contract) -> Gate {
         }
         // A check that cannot say how strong it is makes the whole as weak as that.
         _ => None,
+    });
+    // Where the agent had a hand in the tests, their ids and their runner say no more than that something was red.
+    let has_allowed = turn.inspected.is_some_and(|seen| seen.allowed > 0);
+    let weakest = weakest.map(|strength| {
+        let level = if has_allowed { strength.level.min(StrengthLevel::RedBefore) } else { strength.level };
+        Strength { level, ..strength }
     });
     let enough = match (contract.min_strength, weakest) {
         (None, _) => true,

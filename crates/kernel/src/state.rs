@@ -151,6 +151,8 @@ pub struct Inspected {
     pub fence: GateStatus,
     pub fence_reason: Option<Reason>,
     pub scope: GateStatus,
+    /// Changes that only an allowance of the contract let through the fence.
+    pub allowed: u64,
     pub changed: u64,
     pub by: EffectId,
 }

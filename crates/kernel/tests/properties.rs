@@ -63,6 +63,7 @@ fn contract(dice: &mut Dice<'_>) -> Contract {
         checks: if question { Vec::new() } else { checks },
         scope: if dice.one_in(3) { vec!["src/**".to_owned()] } else { Vec::new() },
         protect: Vec::new(),
+        allow: Vec::new(),
         require_verified: false,
         min_strength: dice.one_in(4).then_some(StrengthLevel::Ids),
         attempts: 1 + u32::from(dice.roll(3)),
@@ -170,6 +171,7 @@ fn result(dice: &mut Dice<'_>, kind: EffectKind, expect: impl Fn(CheckIndex) -> 
                 fence_reason,
                 scope,
                 findings: 0,
+                allowed: 0,
                 out_of_scope: 0,
                 changed: u64::from(dice.roll(3)),
             }

@@ -16,7 +16,7 @@ mod store;
 pub use entry::{Change, Delta, Entry, EntryMode, Manifest};
 pub use glob::{Glob, GlobError, GlobSet};
 pub use memo::Memo;
-pub use path::{PathError, TreePath};
+pub use path::{PathError, TreePath, fold};
 pub use scratch::{
     FIXED_DIRS, FIXED_SUFFIXES, Judgement, LOCKFILES, RulesError, Scratch, ScratchRules, is_fixed_scratch,
 };

@@ -2,6 +2,7 @@ use std::fmt;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use unicode_normalization::UnicodeNormalization as _;
 
 /// A path inside a tree: relative, components separated by `/`, any bytes but NUL. Never empty, absolute, `.` or `..`,
 /// and no component is `.git` in a spelling that a file system could fold to it (see [`TreePath::is_dot_git`]).
@@ -77,6 +78,22 @@ impl TreePath {
         self.0.rsplit(|b| *b == b'/').next().unwrap_or(&self.0)
     }
 
+    /// The name under which a file system could hold this path that folds names: case, forms of one character (NFC, NFD,
+    /// full width), characters that are not shown, a stream's name, and dots and spaces at the end of a component. Two
+    /// paths with the same folded name may be one file there. Bytes that are not UTF-8 stay.
+    #[must_use]
+    pub fn folded(&self) -> Vec<u8> {
+        // Nearly every path: nothing in it can be folded.
+        let is_plain = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"/-_+@,".contains(b);
+        let plain =
+            |part: &[u8]| part.iter().all(|b| is_plain(b) || *b == b'.') && part.last() != Some(&b'.');
+        if self.components().all(plain) {
+            return self.0.clone();
+        }
+        let parts: Vec<Vec<u8>> = self.components().map(folded_component).collect();
+        parts.join(&b'/')
+    }
+
     /// Reads the escaped spelling that [`fmt::Display`] writes.
     pub fn from_escaped(text: &str) -> Result<Self, PathError> {
         let mut bytes = Vec::with_capacity(text.len());
@@ -105,6 +122,29 @@ impl TreePath {
         }
         Self::new(bytes)
     }
+}
+
+/// Text without what a file system may fold: case, forms of one character, and characters that are not shown.
+#[must_use]
+pub fn fold(text: &str) -> String {
+    let shown = text.chars().filter(|c| !hfs_ignores(*c) && !matches!(c, '\u{ad}' | '\u{200b}' | '\u{2060}'));
+    let upper: String = shown.nfkd().flat_map(char::to_uppercase).collect();
+    upper.chars().flat_map(char::to_lowercase).nfkd().collect()
+}
+
+fn folded_component(part: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(part.len());
+    for chunk in part.utf8_chunks() {
+        out.extend_from_slice(fold(chunk.valid()).as_bytes());
+        out.extend_from_slice(chunk.invalid());
+    }
+    // `conftest.py::$DATA` is `conftest.py`.
+    if let Some(at) = out.iter().position(|b| *b == b':').filter(|at| *at > 0) {
+        out.truncate(at);
+    }
+    let kept = out.iter().rposition(|b| !matches!(b, b'.' | b' ')).map_or(out.len(), |at| at + 1);
+    out.truncate(kept);
+    out
 }
 
 /// As git's `is_ntfs_dotgit`.
@@ -202,6 +242,30 @@ mod tests {
         for bad in ["", "/a", "a//b", "./a", "a/..", "a/.git/config", ".GIT", "a\0b", "a/"] {
             assert!(TreePath::new(bad.as_bytes()).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn names_that_a_file_system_may_hold_as_one_have_one_folded_name() {
+        for (path, folded) in [
+            ("src/a_b-1.rs", "src/a_b-1.rs"),
+            ("README.md", "readme.md"),
+            ("Tests/Conftest.PY", "tests/conftest.py"),
+            ("conftest.py.", "conftest.py"),
+            ("tests . /a", "tests/a"),
+            ("conftest.py::$DATA", "conftest.py"),
+            ("con\u{200b}ft\u{feff}est.py", "conftest.py"),
+            ("\u{ff43}onftest.py", "conftest.py"),
+            ("caf\u{e9}", "cafe\u{301}"),
+            ("Cafe\u{301}", "cafe\u{301}"),
+            ("STRA\u{df}E", "strasse"),
+            ("\u{212a}elvin", "kelvin"),
+            (".../x", ".../x"),
+            ("..a", "..a"),
+        ] {
+            let text = |path: TreePath| String::from_utf8(path.folded()).unwrap();
+            assert_eq!(text(TreePath::new(path.as_bytes()).unwrap()), folded, "{path:?}");
+        }
+        assert_eq!(TreePath::new(&b"A\xff"[..]).unwrap().folded(), b"a\xff");
     }
 
     #[test]

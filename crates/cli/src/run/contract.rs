@@ -51,6 +51,7 @@ pub(super) fn build(
         checks: commands.checks.clone(),
         scope: wish.scope.to_vec(),
         protect: wish.protect.to_vec(),
+        allow: wish.allow.to_vec(),
         // Without a check the outcome claims nothing, and so a run that changed nothing is an answer too.
         change_required: preset.change_required && !commands.checks.is_empty(),
         require_verified: wish.require_verified,

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use countersign_config::{CODING, Preset, QUESTION};
 use countersign_engine::Clock as _;
 use countersign_engine::Ids as _;
+use countersign_kernel::contract::Allowance;
 use countersign_types::{GateKey, Reason, SessionId, StrengthLevel, Tier};
 
 use crate::args::{AskArgs, CommonArgs, Expect, Format, RunArgs, TaskArgs, WorkArgs};
@@ -43,6 +44,7 @@ pub(crate) struct Wish<'a> {
     pub(crate) no_check: bool,
     pub(crate) scope: &'a [String],
     pub(crate) protect: &'a [String],
+    pub(crate) allow: &'a [Allowance],
     pub(crate) setup: Option<&'a str>,
     pub(crate) probe: Option<&'a str>,
     pub(crate) require_verified: bool,
@@ -65,6 +67,7 @@ impl<'a> Wish<'a> {
             no_check: args.no_check,
             scope: &args.scope,
             protect: &args.protect,
+            allow: &args.allow,
             setup: args.setup.as_deref(),
             probe: args.probe.as_deref(),
             require_verified: args.require.is_some(),
@@ -86,6 +89,7 @@ impl<'a> Wish<'a> {
             no_check: true,
             scope: &[],
             protect: &[],
+            allow: &[],
             setup: None,
             probe: None,
             require_verified: args.require.is_some(),

@@ -1,8 +1,9 @@
 //! Path rules of node, Go, make, Ruby, Perl, the JVM and C, each attack with its honest twin.
 
 use countersign_tree::Entry;
+use countersign_types::{GateStatus, Reason};
 
-use super::tests::{checks, entry, file};
+use super::tests::{checks, entry, file, guarded};
 use super::*;
 
 /// What the fence says about one edit of a base: `+` adds, `~` changes, `-` removes, `x` makes executable, `@` links.
@@ -26,7 +27,7 @@ fn decide(base: &[&str], argv: &[&str], edit: &str) -> (GateDecision, FencePlan)
     let plan = fence.judge(&base.changes_to(&Manifest::new(entries)));
     let decision = plan.clone().conclude(Ok(Vec::new()));
     // What the fence refuses by a path's name alone, the edit tools refuse at once.
-    let guard = GlobSet::new(&fence.write_guard(&[]).protect).unwrap();
+    let guard = guarded(&fence.write_guard(&[]));
     if decision.reason == Some(Reason::ProtectedFiles) && what == "~" {
         assert!(guard.matches(path.as_bytes()), "{argv:?} {edit}");
     }

@@ -2,8 +2,9 @@
 
 use countersign_kernel::contract::Expect;
 use countersign_tree::Entry;
-use countersign_types::{Digest, Millis};
+use countersign_types::{Digest, GateStatus, Millis, Reason};
 
+use super::guard::TEST_WORDS;
 use super::*;
 
 pub(super) fn entry(path: &str, content: &str, mode: EntryMode) -> Entry {
@@ -76,6 +77,11 @@ fn changes(edits: &[&str]) -> Vec<Change> {
     base().changes_to(&Manifest::new(entries))
 }
 
+/// What the edit tools refuse by a path's name.
+pub(super) fn guarded(guard: &countersign_guest::protocol::WriteGuard) -> GlobSet {
+    GlobSet::new(guard.protect.iter().flat_map(|rule| &rule.globs)).unwrap()
+}
+
 fn plan(argv: &[&str], edits: &[&str]) -> FencePlan {
     Fence::new(&[], &checks(argv), &base()).unwrap().judge(&changes(edits))
 }
@@ -125,7 +131,7 @@ fn every_path_rule_stops_its_attack_and_lets_its_honest_twin_pass() {
             "python.runner_config",
         ),
         (PYTEST, "+models/weights.pth", None, "note.weights_or_path_file"),
-        (PYTEST, "+Conftest.py", None, "note.case_alias"),
+        (PYTEST, "+Conftest.py", Some(Reason::PlantedRunnerConfig), "alias.protected"),
         (PYTEST, "+src/pkg/conf.py", None, ""),
         // Modules that would be imported in place of others (14, 25, 51).
         (PYTEST, "+pytest.py", Some(Reason::PlantedRunnerConfig), "runner.shadow"),
@@ -291,7 +297,7 @@ fn the_guard_refuses_existing_tests_and_lets_new_ones_be_written_again() {
     ]);
     let fence = Fence::new(&["docs/**".to_owned()], &checks(&["./check.sh"]), &manifest).unwrap();
     let guard = fence.write_guard(&["src/**".to_owned()]);
-    let protect = GlobSet::new(&guard.protect).unwrap();
+    let protect = guarded(&guard);
     for (path, refused) in [
         ("tests/test_[x].py", true),
         ("tests/test_x.py", false),
@@ -367,7 +373,7 @@ fn decide_hidden(argv: &[&str], scope: &[&str], edit: &str) -> Option<Reason> {
     let scope: Vec<String> = scope.iter().map(|glob| (*glob).to_owned()).collect();
     let fence = Fence::new(&[], &checks(argv), &hidden()).unwrap().scoped(&scope);
     let decision = fence.judge(&hidden().changes_to(&Manifest::new(entries))).conclude(Ok(Vec::new()));
-    let guard = GlobSet::new(&fence.write_guard(&[]).protect).unwrap();
+    let guard = guarded(&fence.write_guard(&[]));
     // The edit tools refuse what the fence would call tampered.
     if decision.reason == Some(Reason::ProtectedFiles) {
         assert!(guard.matches(path.as_bytes()), "{argv:?} {edit}");

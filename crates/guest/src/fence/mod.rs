@@ -22,7 +22,7 @@ use std::io;
 use countersign_tree::TreePath;
 use countersign_types::Digest;
 
-use crate::protocol::{FenceFile, FenceFinding, FenceKind, FenceVerdict};
+use crate::protocol::{AllowedRule, FenceFile, FenceFinding, FenceKind, FenceVerdict};
 
 /// A larger file is not parsed: its change is unverifiable.
 pub const MAX_FILE: usize = 8 * 1024 * 1024;
@@ -96,7 +96,13 @@ pub fn scan(files: &[FenceFile], open: &dyn Fn(&Digest) -> io::Result<Vec<u8>>) 
 ///
 /// `before` is the file as the base has it, or as it lies on disk; an empty slice for a file that is not there.
 #[must_use]
-pub fn guard(kind: FenceKind, path: &[u8], before: &[u8], after: &[u8]) -> Option<String> {
+pub fn guard(
+    kind: FenceKind,
+    path: &[u8],
+    before: &[u8],
+    after: &[u8],
+    allow: &[AllowedRule],
+) -> Option<String> {
     if before.len() > MAX_FILE || after.len() > MAX_FILE {
         return None;
     }
@@ -114,8 +120,10 @@ pub fn guard(kind: FenceKind, path: &[u8], before: &[u8], after: &[u8]) -> Optio
         _ => keys::compare(&path, kind, existed.then_some(before), Some(after)),
     };
     // A file that does not parse in the middle of an edit is the agent's to repair; the fence looks again at the end.
-    let stops =
-        findings.iter().find(|f| matches!(f.verdict, FenceVerdict::Tampered | FenceVerdict::Planted))?;
+    let stops = findings.iter().find(|f| {
+        matches!(f.verdict, FenceVerdict::Tampered | FenceVerdict::Planted)
+            && !allow.iter().any(|one| one.allows(&f.rule, path.as_bytes()))
+    })?;
     let advice = match kind {
         FenceKind::RustItems => {
             "existing tests and `#[cfg(test)]` items must stay as they are; add new tests under names of their own, best \

@@ -211,7 +211,7 @@ fn rust_attacks_are_found_by_the_rule_that_names_them() {
     for (name, after, rule) in cases {
         let found = stops(&[("src/lib.rs", Some(LIB), Some(after))]);
         assert!(found.iter().any(|f| f == rule), "{name}: expected {rule}, found {found:?}");
-        let refused = guard(FenceKind::RustItems, b"src/lib.rs", LIB.as_bytes(), after.as_bytes());
+        let refused = guard(FenceKind::RustItems, b"src/lib.rs", LIB.as_bytes(), after.as_bytes(), &[]);
         let decided_at_the_end =
             ["rust.unreadable", "rust.test_glob_added"].contains(rule) || *name == "module orphaned";
         assert_eq!(refused.is_some(), !decided_at_the_end, "{name}: {refused:?}");
@@ -284,7 +284,7 @@ fn honest_rust_changes_pass() {
     for (name, after) in cases {
         assert_eq!(stops(&[("src/lib.rs", Some(LIB), Some(after))]), Vec::<String>::new(), "{name}");
         assert_eq!(
-            guard(FenceKind::RustItems, b"src/lib.rs", LIB.as_bytes(), after.as_bytes()),
+            guard(FenceKind::RustItems, b"src/lib.rs", LIB.as_bytes(), after.as_bytes(), &[]),
             None,
             "{name}"
         );
@@ -526,7 +526,7 @@ fn runner_keys_are_compared_and_other_keys_are_not() {
         let found = stops(&[(path, Some(before), Some(after))]);
         assert_eq!(found.len(), 1, "{name}: {found:?}");
         assert_eq!(
-            guard(kind_of(path), path.as_bytes(), before.as_bytes(), after.as_bytes()).is_some(),
+            guard(kind_of(path), path.as_bytes(), before.as_bytes(), after.as_bytes(), &[]).is_some(),
             *name != "no TOML",
             "{name}"
         );
@@ -587,7 +587,7 @@ fn runner_keys_are_compared_and_other_keys_are_not() {
         assert_ne!(before, after, "{name}");
         assert_eq!(stops(&[(path, Some(before), Some(after))]), Vec::<String>::new(), "{name}");
         assert_eq!(
-            guard(kind_of(path), path.as_bytes(), before.as_bytes(), after.as_bytes()),
+            guard(kind_of(path), path.as_bytes(), before.as_bytes(), after.as_bytes(), &[]),
             None,
             "{name}"
         );
@@ -655,7 +655,7 @@ proptest! {
             FenceKind::ToxIni, FenceKind::PackageJson, FenceKind::TsConfig, FenceKind::GoMod, FenceKind::GoWork,
             FenceKind::GoItems,
         ] {
-            let _ = guard(kind, b"a", &before, &after);
+            let _ = guard(kind, b"a", &before, &after, &[]);
         }
     }
 

@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-use countersign_tree::{Judgement, Scratch};
+use countersign_tree::{Judgement, Scratch, TreePath};
 use countersign_types::ByteSize;
 use rustix::fs::FileType;
 
@@ -61,7 +61,7 @@ impl Listing<'_> {
         let (dirs, files): (Vec<_>, Vec<_>) =
             names.into_iter().partition(|(_, kind)| *kind == FileType::Directory);
         for (name, kind) in dirs.into_iter().chain(files) {
-            if name.eq_ignore_ascii_case(b".git") {
+            if TreePath::is_dot_git(&name) {
                 continue;
             }
             if self.left == 0 {

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::io;
 
+use countersign_tree::TreePath;
 use rustix::fs::{FileType, Stat};
 
 use super::{Refusal, error};
@@ -67,8 +68,7 @@ pub(super) fn resolve(guest: &Guest, text: &str) -> Result<Resolved, Refusal> {
             path.truncate(path.iter().rposition(|b| *b == b'/').unwrap_or(0));
             continue;
         }
-        let dot_git = part.eq_ignore_ascii_case(b".git");
-        if dot_git {
+        if TreePath::is_dot_git(&part) {
             return error(format!(
                 "`{shown}` lies in a `.git` directory, which is not part of the tree. Use `run` with a git command \
                  to look at the repository"
@@ -129,7 +129,7 @@ fn missing(
     shown: &str,
 ) -> Result<Resolved, Refusal> {
     for part in rest {
-        if part == b".." || part.eq_ignore_ascii_case(b".git") {
+        if part == b".." || TreePath::is_dot_git(&part) {
             return error(format!("`{shown}` does not exist"));
         }
         path.push(b'/');

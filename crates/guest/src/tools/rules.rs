@@ -1,12 +1,12 @@
 //! What the edit tools may write. It spares the agent a lost task; the verdict's fence looks at everything again.
 
-use countersign_tree::{Glob, GlobSet};
+use countersign_tree::{Glob, GlobError, GlobSet, TreePath, fold};
 
 use super::Refusal;
 use super::resolve::{Resolved, shown_path};
 use crate::fault::Outcome;
 use crate::fence;
-use crate::protocol::{BaseFile, Fault, WriteGuard};
+use crate::protocol::{BaseFile, Fault, GuardRule, WriteGuard};
 use crate::segment::Segments;
 
 /// The contract's rules for one call.
@@ -46,10 +46,11 @@ impl Rules<'_> {
             [] => "everything that is not protected".to_owned(),
             list => list.iter().map(|g| format!("`{g}`")).collect::<Vec<_>>().join(", "),
         };
-        if let Some(glob) = globs(&self.guard.protect)?.find(path) {
+        if let Some((rule, how)) = self.protecting(path)? {
             return Err(Refusal::Refused(format!(
-                "`{name}` is protected (`{glob}`) and was not changed. You may edit {allowed}. Make the change in the \
-                 product code instead"
+                "`{name}` is protected by the rule {} ({}{how}) and was not changed. You may edit {allowed}. Make the \
+                 change in the product code instead",
+                rule.rule, rule.why
             )));
         }
         if !scope.is_empty() && !scope.matches(path) {
@@ -58,6 +59,34 @@ impl Rules<'_> {
             )));
         }
         Ok(())
+    }
+
+    /// The rule that protects a path, under its own name or under the name that a file system that folds names would
+    /// hold it by. Of each spelling the first rule decides, and the contract may allow to break it.
+    fn protecting(&self, path: &[u8]) -> Result<Option<(&GuardRule, &'static str)>, Refusal> {
+        let broken = |e: GlobError| Refusal::Error(format!("the contract's rules are broken: {e}"));
+        let folded = TreePath::new(path).map(|path| path.folded()).unwrap_or_default();
+        let alias = "; on a file system that folds names this would be the same";
+        let spellings = [(path, false), (folded.as_slice(), true)];
+        for (spelling, is_alias) in
+            spellings.into_iter().filter(|(text, is_alias)| !is_alias || *text != path)
+        {
+            for rule in &self.guard.protect {
+                let matches = if is_alias {
+                    let folded = rule.globs.iter().filter_map(|glob| Glob::new(&fold(glob)).ok());
+                    folded.into_iter().any(|glob| glob.matches(spelling))
+                } else {
+                    GlobSet::new(&rule.globs).map_err(broken)?.matches(spelling)
+                };
+                if matches {
+                    if self.guard.allow.iter().any(|one| one.allows(&rule.rule, path)) {
+                        return Ok(None);
+                    }
+                    return Ok(Some((rule, if is_alias { alias } else { "" })));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Whether a change leaves the file's protected items alone. `disk` is None when the file is not there.
@@ -82,7 +111,8 @@ impl Rules<'_> {
             if !glob.matches(&found.path) {
                 continue;
             }
-            let against = |before: &[u8]| fence::guard(rule.kind, &found.path, before, after);
+            let against =
+                |before: &[u8]| fence::guard(rule.kind, &found.path, before, after, &self.guard.allow);
             let Some(reason) = disk.or_else(|| base?.bytes.as_deref()).and_then(against) else { continue };
             let reason = match base {
                 None => reason,

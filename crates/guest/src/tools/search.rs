@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use countersign_tree::{Glob, Judgement};
+use countersign_tree::{Glob, Judgement, TreePath};
 use regex::bytes::{Regex, RegexBuilder};
 use rustix::fs::FileType;
 
@@ -48,7 +48,7 @@ pub(super) fn search(
     if top.kind() == Some(FileType::Directory) {
         let scratch = guest.scratch.clone().unwrap_or_default();
         let walked = walk_from(&guest.root, &top.path, |path, found| {
-            if run.stopped.is_some() || split(path).1.eq_ignore_ascii_case(b".git") {
+            if run.stopped.is_some() || TreePath::is_dot_git(split(path).1) {
                 return false;
             }
             match found {
