@@ -250,6 +250,9 @@ pub(crate) struct RunArgs {
     /// Refuse to start unless the outcome can be `verified`
     #[arg(long, value_enum)]
     pub(crate) require: Option<Require>,
+    /// After a pass, try the checks on this many small faults in the changed lines and list those that they do not notice
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=50))]
+    pub(crate) mutants: u32,
     /// The weakest strength that counts: exit_code, red_before, ids, canary, held_out
     #[arg(long, value_name = "STRENGTH", value_parser = strength)]
     pub(crate) min_strength: Option<StrengthLevel>,
@@ -321,6 +324,9 @@ pub(crate) struct GateArgs {
     /// Accepted as in `run`: a gate has a check in any case, so its outcome can always be `verified`
     #[arg(long, value_enum)]
     pub(crate) require: Option<Require>,
+    /// After a pass, try the checks on this many small faults in the changed lines and list those that they do not notice
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=50))]
+    pub(crate) mutants: u32,
     /// The weakest strength that counts: exit_code, red_before, ids, canary, held_out
     #[arg(long, value_name = "STRENGTH", value_parser = strength)]
     pub(crate) min_strength: Option<StrengthLevel>,

@@ -25,6 +25,7 @@ pub(crate) fn gate(args: &GateArgs) -> u8 {
         probe: args.probe.as_deref(),
         require_verified: args.require.is_some(),
         min_strength: args.min_strength,
+        mutants: args.mutants,
         work: Some(&args.work),
     };
     run::command(&wish, common.format)

@@ -108,6 +108,9 @@ pub(crate) fn summary(result: &RunResult) -> String {
             if result.usage.turns == 1 { "step" } else { "steps" }
         ));
     }
+    if let Some(mutants) = result.mutants.as_ref().filter(|mutants| !mutants.survived.is_empty()) {
+        parts.push(format!("{} of {} mutants survived", mutants.survived.len(), mutants.tried));
+    }
     if let Some(active) = result.active_ms.filter(|active| active.0 > 0) {
         parts.push(active.to_string());
     }

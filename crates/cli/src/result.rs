@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use countersign_engine::{Changes, CheckEvidence, Claim, GateView, HygieneFinding, HygieneKind, View};
+use countersign_engine::{
+    Changes, CheckEvidence, Claim, GateView, HygieneFinding, HygieneKind, Mutants, View,
+};
 use countersign_gates::Allowed;
 use countersign_kernel::Finding;
 use countersign_kernel::contract::Candidate;
@@ -62,6 +64,8 @@ pub(crate) struct RunResult {
     pub(crate) detectors: DetectorsResult,
     /// What the agent's last words claim, beside what the journal shows. It decides nothing.
     pub(crate) claims: Vec<Claim>,
+    /// Whether the checks notice small faults in the changed lines; None where `--mutants` did not ask. It decides nothing.
+    pub(crate) mutants: Option<Mutants>,
     /// When the provider's limit ends, milliseconds since the Unix epoch.
     pub(crate) reset_at: Option<Millis>,
     /// Signed evidence; not made yet by this version.
@@ -250,6 +254,7 @@ impl RunResult {
                 .map(|error| ErrorResult { kind: error.kind.as_str(), message: error.message.clone() }),
             rescued_from: view.rescued_from,
             claims: view.claims.clone(),
+            mutants: view.mutants.clone(),
             detectors: DetectorsResult {
                 version: contract.map(|contract| contract.detectors.as_str()),
                 nudged: view.nudged.map(FindingResult::of),
@@ -332,6 +337,7 @@ impl RunResult {
             rescued_from: None,
             detectors: DetectorsResult::default(),
             claims: Vec::new(),
+            mutants: None,
             reset_at: None,
             bundle: None,
         }

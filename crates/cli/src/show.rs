@@ -1,6 +1,6 @@
 //! `show`: a session's result and what was said and done in it.
 
-use countersign_engine::TranscriptEntry;
+use countersign_engine::{Survivor, TranscriptEntry};
 use serde::Serialize;
 
 use crate::args::{Format, ShowArgs, ShowFormat};
@@ -99,6 +99,12 @@ fn for_people(shown: &Shown) -> String {
         if let Some(detail) = gate.detail.as_deref().filter(|detail| !detail.is_empty()) {
             out.push_str(&format!("     {}\n", text::safe(detail).replace('\n', "\n     ")));
         }
+    }
+    for survivor in shown.result.mutants.iter().flat_map(|mutants| &mutants.survived) {
+        let Survivor { path, line, kind } = survivor;
+        let words = format!("mutant survived: {path}:{line} ({})", kind.as_str());
+        out.push_str(&text::safe(&words));
+        out.push('\n');
     }
     for claim in &shown.result.claims {
         out.push_str(&text::safe(&render::claimed(claim)));

@@ -257,6 +257,7 @@ fn machines_get_one_object_or_a_stream_that_ends_in_a_result() {
         "rescued_from",
         "detectors",
         "claims",
+        "mutants",
         "bundle",
     ] {
         assert!(keys(&first).iter().any(|k| k == key), "{key}");

@@ -21,13 +21,12 @@ pub(crate) async fn of(
     let checks = view.session.as_ref().map_or_else(Vec::new, |session| {
         session.contract.checks.iter().map(|check| check.argv.join(" ")).collect()
     });
-    let mut changed = None;
-    for (seq, event) in events {
-        if let Event::EffectCompleted { result: EffectResult::Inspect { .. }, .. } = event {
-            changed = texts.text(*seq, "changed").await?;
-        }
-    }
-    let changed: Option<Vec<String>> = changed.map(|names| names.lines().map(str::to_owned).collect());
+    // A list that is not whole cannot show that nothing else was changed.
+    let changed: Option<Vec<String>> = view
+        .changes
+        .as_ref()
+        .filter(|changes| changes.more == 0)
+        .map(|changes| changes.paths.iter().map(|changed| changed.path.clone()).collect());
     let facts = ClaimFacts {
         ran: &ran,
         checks: &checks,

@@ -17,9 +17,6 @@ use crate::rooms::{Judged, bytes_of};
 use crate::stop::Stop;
 use crate::workshop::Workshop;
 
-/// Changed paths that are kept by name beside the verdict; more are only counted.
-const CHANGED_NAMES: usize = 500;
-
 impl Workshop<'_> {
     /// The `check` tool: every check on the latest checkpoint. It grants nothing.
     pub(crate) async fn check_call(
@@ -118,10 +115,6 @@ impl Workshop<'_> {
         }
         if !outside.is_empty() {
             named.push(("scope", outside.join("\n").into_bytes()));
-        }
-        if changes.len() <= CHANGED_NAMES {
-            let names: Vec<String> = changes.iter().map(|change| change.path.to_string()).collect();
-            named.push(("changed", names.join("\n").into_bytes()));
         }
         if changes.is_empty() {
             let text = "Nothing was changed, and this task asks for a change.";

@@ -95,6 +95,7 @@ impl Workshop<'_> {
             EffectKind::Seal => self.seal(turn).await,
             EffectKind::Inspect => stop.or(self.inspect(turn)).await.unwrap_or(Err(Fail::Interrupted)),
             EffectKind::Room { check } => self.room(turn, check, stop).await,
+            EffectKind::Mutants => self.mutants(turn, stop).await,
             EffectKind::Patch => stop.or(self.patch(turn)).await.unwrap_or(Err(Fail::Interrupted)),
         }
     }

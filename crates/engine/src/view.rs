@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use countersign_gates::{Allowed, CheckEvidence, Claim};
 use countersign_guest::protocol::HygieneFinding;
-use countersign_kernel::{EffectResult, EndPath, Event, Finding, PatchState, Session, Usage};
+use countersign_kernel::{EffectKind, EffectResult, EndPath, Event, Finding, PatchState, Session, Usage};
 use countersign_store::{Store, StoredEvent};
 use countersign_types::{
     Digest, EffectId, GateKey, GateStatus, Millis, Money, Outcome, Reason, SessionId, Strength, Tier,
@@ -17,6 +17,7 @@ use crate::changed::Changes;
 use crate::error::EngineError;
 use crate::hygiene::Looked;
 use crate::journal::{read_event, replay};
+use crate::mutants::Mutants;
 use crate::perform::PATCH_FILE;
 
 /// Everything that the result object of a turn says.
@@ -63,6 +64,8 @@ pub struct View {
     pub active_ms: Millis,
     /// What the agent's last words claim, beside what the journal shows. It informs and decides nothing.
     pub claims: Vec<Claim>,
+    /// What the checks made of mutants, where the contract asks for it.
+    pub mutants: Option<Mutants>,
     /// What the agent was told that it did in circles.
     pub nudged: Option<Finding>,
     /// The detector that stopped the agent, whatever was judged after that.
@@ -201,6 +204,7 @@ impl View {
             reset_at: None,
             active_ms: Millis(0),
             claims: Vec::new(),
+            mutants: None,
             nudged: None,
             stuck: None,
         }
@@ -286,6 +290,11 @@ impl View {
                 view.evidence.extend(evidence);
             }
         }
+        let mutants: std::collections::BTreeSet<EffectId> = events
+            .iter()
+            .filter(|(_, event)| matches!(event, Event::EffectIntended { kind: EffectKind::Mutants, .. }))
+            .filter_map(|(_, event)| event.effect())
+            .collect();
         let mut setup_detail = None;
         for (seq, event) in events {
             match event {
@@ -320,6 +329,10 @@ impl View {
                     let nothing = self.changes.as_ref().is_some_and(|changes| changes.is_empty());
                     self.findings = nothing.then(Vec::new);
                 }
+                Event::EffectCompleted { result: EffectResult::Mutants { .. }, .. } => {
+                    let mutants = texts.text(*seq, "mutants").await?;
+                    self.mutants = mutants.and_then(|text| serde_json::from_str(&text).ok());
+                }
                 Event::EffectCompleted { result: EffectResult::Patch { .. }, .. } => {
                     self.degraded.extend(texts.text(*seq, "degraded").await?);
                     self.looked_over(texts.text(*seq, "hygiene").await?);
@@ -332,7 +345,9 @@ impl View {
                 Event::EffectFailed { effect, failure } => {
                     let message = texts.text(*seq, "message").await?.unwrap_or_default();
                     let patch = self.session.as_ref().and_then(|s| s.turn.as_ref()).map(|t| t.patch);
-                    if matches!(patch, Some(PatchState::Failed { by }) if by == *effect) {
+                    if mutants.contains(effect) {
+                        self.degraded.push(format!("the checks could not be tried on mutants: {message}"));
+                    } else if matches!(patch, Some(PatchState::Failed { by }) if by == *effect) {
                         self.degraded.push(format!("the patch could not be made: {message}"));
                     } else {
                         self.error = Some(ErrorView { kind: failure.reason, message });

@@ -29,7 +29,7 @@ pub use check::{
     Base, BaseVerdict, CheckDecision, RedCause, Seen, environment_failure, judge_base, judge_final, too_weak,
     weakest,
 };
-pub use claims::{Claim, ClaimFacts, ClaimKind, ClaimVerdict, Ran, claims};
+pub use claims::{Claim, ClaimFacts, ClaimKind, ClaimVerdict, Ran, claims, is_named_as_a_test};
 pub use evidence::{CheckEvidence, Control, Repeats, RoomEvidence, RoomRole, Tests};
 pub use feedback::{FEEDBACK_LIMIT, FeedbackItem, feedback};
 pub use fence::{Allowed, Fence, FencePlan, GateDecision};

@@ -13,6 +13,7 @@ mod git;
 mod hygiene;
 mod layers;
 mod materialise;
+mod mutate;
 mod overlay;
 mod plain;
 pub mod protocol;

@@ -83,6 +83,9 @@ pub enum Request {
     },
     /// The paths below HOME and the scratch paths that exist now: what a setup made. Each becomes a layer mount.
     ListSetupPaths { scratch: ScratchRules },
+    /// Changes each of some sources a little, for a check to notice: at most `most` mutants, whose contents go to fd 0. Segments
+    /// follow from fd 1 on and are numbered from 0.
+    Mutate { files: Vec<MutateFile>, most: u32, located: Vec<Located> },
     /// A digest over everything below absolute paths of the cell (names, modes, contents, link targets).
     HashPaths { paths: Vec<String> },
 }
@@ -251,6 +254,61 @@ pub enum TestStatus {
     Error,
 }
 
+/// A changed source whose changed lines may be changed further.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MutateFile {
+    pub path: TreePath,
+    pub language: MutantLanguage,
+    pub before: Option<Digest>,
+    pub after: Digest,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MutantLanguage {
+    Python,
+    Rust,
+    /// TypeScript too.
+    JavaScript,
+    Go,
+}
+
+/// A source with one small fault more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mutant {
+    pub path: TreePath,
+    /// From 1.
+    pub line: u32,
+    pub kind: MutantKind,
+    pub content: Digest,
+    pub size: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MutantKind {
+    /// A comparison says the opposite, or holds at its border.
+    Comparison,
+    /// A number is one more, a truth value the other.
+    Constant,
+    /// A function gives nothing back.
+    EarlyReturn,
+    /// A statement is gone.
+    RemovedLine,
+}
+
+impl MutantKind {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Comparison => "comparison",
+            Self::Constant => "constant",
+            Self::EarlyReturn => "early_return",
+            Self::RemovedLine => "removed_line",
+        }
+    }
+}
+
 /// The file tools. `run`, `check` and `finish` are the engine's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "tool", content = "args", deny_unknown_fields)]
@@ -371,6 +429,10 @@ pub enum Reply {
     Hygiene {
         findings: Vec<HygieneFinding>,
         more: u64,
+    },
+    Mutants {
+        mutants: Vec<Mutant>,
+        located: Vec<Located>,
     },
     Tool(ToolReply),
     Paths {

@@ -12,7 +12,7 @@ use crate::protocol::{
 };
 use crate::segment::Segments;
 use crate::state::{Guest, first_file};
-use crate::{fence, git, hygiene, layers, materialise, overlay, plain, report, seal, tools, touch};
+use crate::{fence, git, hygiene, layers, materialise, mutate, overlay, plain, report, seal, tools, touch};
 
 /// Bytes of a runner's report that are read.
 const MAX_REPORT: u64 = 32 << 20;
@@ -105,6 +105,9 @@ impl Guest {
                 Ok(Reply::Tool(tools::call(self, &call, &bounds, &rules)))
             }
             Request::ListSetupPaths { scratch } => layers::list_setup_paths(self, &scratch),
+            Request::Mutate { files: sources, most, located } => {
+                mutate::mutants(&sources, most, &located, files)
+            }
             Request::HashPaths { paths } => layers::hash_paths(&paths),
         }
     }

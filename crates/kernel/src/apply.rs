@@ -66,7 +66,10 @@ fn apply_to_turn(turn: &mut Turn, at: Millis, event: &Event) {
                         turn.budget.release(outstanding.reserve);
                     }
                 }
-                if outstanding.kind == EffectKind::Patch {
+                if outstanding.kind == EffectKind::Mutants {
+                    // It informs: without it there is less to say, and nothing else changes.
+                    turn.mutants_done = true;
+                } else if outstanding.kind == EffectKind::Patch {
                     turn.patch = PatchState::Failed { by: *effect };
                 } else {
                     turn.failure = Some((*effect, outstanding.kind, *failure));
@@ -226,6 +229,7 @@ fn complete(turn: &mut Turn, at: Millis, effect: EffectId, outstanding: Outstand
             observed: observed.clone(),
             by: effect,
         }),
+        EffectResult::Mutants { .. } => turn.mutants_done = true,
         EffectResult::Patch { patch, bytes } => {
             turn.patch = PatchState::Made { digest: *patch, bytes: *bytes, by: effect };
         }
@@ -261,6 +265,7 @@ fn return_to_work(turn: &mut Turn, gate: GateKey) {
     turn.unsealable = None;
     turn.inspected = None;
     turn.rooms.clear();
+    turn.mutants_done = false;
     turn.patch = PatchState::Due;
     turn.gates.clear();
     // The step is over: the next thing is a model call that sees the feedback.

@@ -36,6 +36,9 @@ pub struct Contract {
     /// `--require verified`.
     pub require_verified: bool,
     pub min_strength: Option<StrengthLevel>,
+    /// Mutants of the changed lines that the checks are tried on after they passed. 0: none.
+    #[serde(default)]
+    pub mutants: u32,
     /// How many claims are judged before a red one ends the turn. At least 1.
     pub attempts: u32,
     pub limits: Limits,

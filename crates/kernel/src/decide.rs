@@ -332,6 +332,7 @@ const fn fits(kind: EffectKind, result: &EffectResult) -> bool {
             | (EffectKind::Seal, EffectResult::Seal { .. })
             | (EffectKind::Inspect, EffectResult::Inspect { .. })
             | (EffectKind::Room { .. }, EffectResult::Room { .. })
+            | (EffectKind::Mutants, EffectResult::Mutants { .. })
             | (EffectKind::Patch, EffectResult::Patch { .. })
     )
 }
@@ -495,7 +496,11 @@ fn working(turn: &Turn, contract: &Contract, now: Millis) -> Option<Event> {
 fn judge(turn: &Turn, contract: &Contract, path: EndPath) -> Option<Event> {
     let attempt = turn.attempt;
     match gates::next(turn, contract, path) {
-        GatePlanStep::Seal | GatePlanStep::Inspect | GatePlanStep::Room(_) | GatePlanStep::Patch => None,
+        GatePlanStep::Seal
+        | GatePlanStep::Inspect
+        | GatePlanStep::Room(_)
+        | GatePlanStep::Mutants
+        | GatePlanStep::Patch => None,
         GatePlanStep::Decide(gate, said) => Some(Event::GateDecided {
             attempt,
             gate,

@@ -39,6 +39,8 @@ pub enum EffectKind {
     Room {
         check: CheckIndex,
     },
+    /// The checks again, on the sealed tree with a small fault more each time: would they have noticed? It informs.
+    Mutants,
     /// The patch, with the proof that it leads from base to sealed tree.
     Patch,
 }
@@ -141,7 +143,9 @@ impl EffectKind {
     pub const fn capability(self) -> Capability {
         match self {
             Self::Import | Self::Candidate | Self::Open | Self::Seal | Self::Inspect => Capability::TreeRead,
-            Self::Setup | Self::Probe | Self::BaseRun { .. } | Self::Room { .. } => Capability::CheckRun,
+            Self::Setup | Self::Probe | Self::BaseRun { .. } | Self::Room { .. } | Self::Mutants => {
+                Capability::CheckRun
+            }
             Self::ModelCall => Capability::ModelCall,
             Self::Patch => Capability::Export,
             Self::Tool { tool } => match tool {
@@ -349,6 +353,12 @@ pub enum EffectResult {
         strength: Option<Strength>,
         job: JobSummary,
         observed: TierProperties,
+    },
+    /// Payload `mutants`.
+    Mutants {
+        tried: u64,
+        killed: u64,
+        survived: u64,
     },
     Patch {
         patch: Digest,

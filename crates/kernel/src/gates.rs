@@ -23,6 +23,7 @@ pub enum GatePlanStep {
     Seal,
     Inspect,
     Room(CheckIndex),
+    Mutants,
     Patch,
     Decide(GateKey, Gate),
     /// Red, and the agent may try again.
@@ -176,6 +177,10 @@ fn conclude(turn: &Turn, contract: &Contract, path: EndPath, stop: Option<(GateK
         (Some(sealed), Some(base)) => sealed.tree != base.tree,
         _ => false,
     };
+    let passed = turn.gates.get(&GateKey::Check).is_some_and(|gate| gate.status == GateStatus::Passed);
+    if changed && stop.is_none() && passed && contract.mutants > 0 && !turn.mutants_done {
+        return GatePlanStep::Mutants;
+    }
     if changed && turn.patch == PatchState::Due {
         return GatePlanStep::Patch;
     }

@@ -96,6 +96,8 @@ pub struct Turn {
     pub unsealable_offered: bool,
     pub inspected: Option<Inspected>,
     pub rooms: Vec<RoomRun>,
+    /// The checks were tried on mutants, or could not be.
+    pub mutants_done: bool,
     pub patch: PatchState,
     pub gates: BTreeMap<GateKey, Gate>,
 
@@ -250,6 +252,7 @@ impl Turn {
             unsealable_offered: false,
             inspected: None,
             rooms: Vec::new(),
+            mutants_done: false,
             patch: PatchState::Due,
             gates: BTreeMap::new(),
             outstanding: BTreeMap::new(),

@@ -97,6 +97,7 @@ pub(crate) fn next_steps(session: &Session, turn: &Turn) -> Vec<Step> {
         GatePlanStep::Seal => one(EffectKind::Seal),
         GatePlanStep::Inspect => one(EffectKind::Inspect),
         GatePlanStep::Room(check) => one(EffectKind::Room { check }),
+        GatePlanStep::Mutants => one(EffectKind::Mutants),
         GatePlanStep::Patch => one(EffectKind::Patch),
         // `follow` takes these first.
         GatePlanStep::Decide(..) | GatePlanStep::Return(_) | GatePlanStep::End(_) => Vec::new(),
@@ -141,6 +142,7 @@ fn step_for(turn: &Turn, kind: EffectKind, call: Option<u32>) -> Step {
         EffectKind::Inspect => FIXED_SLOTS + 5,
         EffectKind::Patch => FIXED_SLOTS + 6,
         EffectKind::Candidate => FIXED_SLOTS + 7,
+        EffectKind::Mutants => FIXED_SLOTS + 8,
         EffectKind::BaseRun { check } => FIXED_SLOTS + 1000 + check.0,
         EffectKind::Room { check } => FIXED_SLOTS + 2000 + check.0,
     };

@@ -33,6 +33,7 @@ fn contract(preset: &str, turns: u32) -> Contract {
         change_required: false,
         require_verified: false,
         min_strength: None,
+        mutants: 0,
         attempts: 1,
         limits: Limits {
             turns,

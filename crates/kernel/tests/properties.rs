@@ -66,6 +66,7 @@ fn contract(dice: &mut Dice<'_>) -> Contract {
         allow: Vec::new(),
         require_verified: false,
         min_strength: dice.one_in(4).then_some(StrengthLevel::Ids),
+        mutants: u32::from(dice.one_in(3)),
         attempts: 1 + u32::from(dice.roll(3)),
         limits: Limits {
             turns: 1 + u32::from(dice.roll(6)) + if patient { 40 } else { 0 },
@@ -187,6 +188,7 @@ fn result(dice: &mut Dice<'_>, kind: EffectKind, expect: impl Fn(CheckIndex) -> 
             };
             EffectResult::Room { status, reason, strength, job, observed: TierProperties::new() }
         }
+        EffectKind::Mutants => EffectResult::Mutants { tried: 2, killed: 1, survived: 1 },
         EffectKind::Patch => EffectResult::Patch { patch: tree(9), bytes: 1 },
     }
 }

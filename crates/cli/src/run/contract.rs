@@ -56,6 +56,7 @@ pub(super) fn build(
         change_required: preset.change_required && !commands.checks.is_empty(),
         require_verified: wish.require_verified,
         min_strength: wish.min_strength,
+        mutants: wish.mutants,
         attempts: resolved.attempts.value,
         limits: Limits {
             turns: resolved.max_turns.value,

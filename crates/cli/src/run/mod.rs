@@ -49,6 +49,7 @@ pub(crate) struct Wish<'a> {
     pub(crate) probe: Option<&'a str>,
     pub(crate) require_verified: bool,
     pub(crate) min_strength: Option<StrengthLevel>,
+    pub(crate) mutants: u32,
     /// Finished work that is judged; nobody works on it then.
     pub(crate) work: Option<&'a WorkArgs>,
 }
@@ -72,6 +73,7 @@ impl<'a> Wish<'a> {
             probe: args.probe.as_deref(),
             require_verified: args.require.is_some(),
             min_strength: args.min_strength,
+            mutants: args.mutants,
             work: None,
         }
     }
@@ -94,6 +96,7 @@ impl<'a> Wish<'a> {
             probe: None,
             require_verified: args.require.is_some(),
             min_strength: args.min_strength,
+            mutants: 0,
             work: None,
         }
     }

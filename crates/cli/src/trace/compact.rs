@@ -159,6 +159,7 @@ fn begins(session: &Session, kind: EffectKind) -> Option<String> {
         }
         EffectKind::BaseRun { check } => Some(format!("base: {} …", command(check))),
         EffectKind::Room { check } => Some(format!("room: {} …", command(check))),
+        EffectKind::Mutants => Some("mutants: the checks on small faults …".to_owned()),
         _ => None,
     }
 }
@@ -176,6 +177,7 @@ const fn name(kind: EffectKind) -> &'static str {
         EffectKind::Seal => "sealing the tree",
         EffectKind::Inspect => "comparing the trees",
         EffectKind::Room { .. } => "the check",
+        EffectKind::Mutants => "trying the checks on mutants",
         EffectKind::Patch => "making the patch",
     }
 }
@@ -230,6 +232,11 @@ fn completed(result: &EffectResult, took: Option<Millis>) -> Option<Line> {
             &format!("sealed: {changed} changed {}", if *changed == 1 { "path" } else { "paths" }),
         )),
         EffectResult::Room { job, .. } => Some(plain(Tone::Plain, &format!("room: {}{took}", ended(*job)))),
+        EffectResult::Mutants { tried, killed, survived } => {
+            let tone = if *survived > 0 { Tone::Care } else { Tone::Plain };
+            let words = format!("mutants: {killed} of {tried} killed, {survived} survived{took}");
+            Some(plain(tone, &words))
+        }
         EffectResult::Patch { bytes, .. } => {
             Some(plain(Tone::Plain, &format!("patch: {bytes} bytes, proven to lead from base to result")))
         }
@@ -294,6 +301,7 @@ mod tests {
             change_required: true,
             require_verified: false,
             min_strength: None,
+            mutants: 0,
             attempts: 1,
             limits: Limits {
                 turns: 40,

@@ -190,7 +190,8 @@ pub(super) fn untouched(
     }
     if (changes && not) || as_it_was {
         let held = |path: &&String| {
-            here.iter().any(|name| means(name, path)) || here.is_empty() && about_tests && is_test(path)
+            here.iter().any(|name| means(name, path))
+                || here.is_empty() && about_tests && is_named_as_a_test(path)
         };
         if !here.is_empty() || about_tests {
             return Some(match changed.iter().find(held) {
@@ -209,7 +210,9 @@ pub(super) fn no_other(other: Option<&String>) -> Told {
     }
 }
 
-pub(super) fn is_test(path: &str) -> bool {
+/// Does a part of the path say that it is a test's?
+#[must_use]
+pub fn is_named_as_a_test(path: &str) -> bool {
     path.split('/').any(|part| {
         let part = part.to_lowercase();
         part.split(|c: char| !c.is_alphanumeric())

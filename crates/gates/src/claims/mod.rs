@@ -10,6 +10,7 @@ mod text;
 use countersign_types::GateStatus;
 use serde::{Deserialize, Serialize};
 
+pub use crate::claims::kinds::is_named_as_a_test;
 use crate::claims::kinds::{changed, ran, tests_pass, untouched};
 use crate::claims::text::{clauses, names_in, sentences, tokens};
 use crate::feedback::line;
