@@ -14,8 +14,8 @@ use crate::cells::{self, Fail};
 use crate::perform::{Named, Outcome};
 use crate::workshop::Workshop;
 
-/// Where a directory that is judged is mounted, for the cell's root only.
-const DIRECTORY: &str = "/run/countersign/candidate";
+/// Where a directory that is judged is mounted, for the cell's root only: below the one place that jobs cannot enter.
+const DIRECTORY: &str = "/run/countersign/source/candidate";
 
 /// A tree on its way into the store.
 #[derive(Default)]
