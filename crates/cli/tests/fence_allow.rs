@@ -147,3 +147,24 @@ fn a_check_that_touches_what_it_judges_judged_something_else() {
     play("echo 42 > answer; printf 'mkdir -p target; cp answer target/built; touch tests/.x; rm tests/.x\\n' > build.sh")
         .ended("verified", "checks_passed");
 }
+
+/// Configuration in a parent directory of the tree would be read by pytest, cargo, node, go and others (24).
+#[test]
+fn nothing_above_the_tree_is_configuration_and_nobody_can_put_any_there() {
+    let name = "nothing_above_the_tree_is_configuration_and_nobody_can_put_any_there";
+    let Some(place) = project::place(name) else { return };
+    repository(&place, PROJECT);
+    let names = "conftest.py pytest.ini tox.ini setup.cfg pyproject.toml package.json node_modules .npmrc .mocharc.json \
+                 .babelrc .cargo Cargo.toml rust-toolchain.toml go.mod go.work Makefile .rspec .git .editorconfig";
+    let plant = format!("for f in {names}; do mkdir /$f && echo GOT IN; done; echo 42 > answer");
+    let model = script(&place, "m.json", &json!([sh(&plant), finish("Done.")]));
+    let look =
+        format!("for f in {names}; do if [ -e /$f ] || mkdir /$f; then exit 1; fi; done; sh tests/check.sh");
+    let check = json!(["sh", "-c", look]).to_string();
+    let args = project::args(&place, &model, &["--check-argv", &check, "--format", "json"]);
+    let ended = place.run(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    let result = ended.ended("verified", "checks_passed");
+    let shown = place.run(&["show", result["session"].as_str().unwrap()]).stdout;
+    assert!(shown.contains("mkdir"), "{shown}");
+    assert!(!shown.lines().any(|line| line.trim() == "GOT IN"), "{shown}");
+}

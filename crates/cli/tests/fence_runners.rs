@@ -112,3 +112,73 @@ fn node_judges_an_honest_fix_and_no_tampered_one() {
         &[("rm lib/add.test.js", TAMPERED), ("echo > lib/add.test.js", TAMPERED)],
     );
 }
+
+#[test]
+fn what_a_checks_own_files_call_is_protected_and_its_product_is_not() {
+    if project::place("what_a_checks_own_files_call_is_protected_and_its_product_is_not").is_none() {
+        return;
+    }
+    let files: &[(&str, &str)] = &[
+        (
+            "check.sh",
+            ". ./calc.sh\n. ./check-lib.sh\nassert 3 \"$(add 1 2)\"\nsh ./tool.sh | cmp - golden.txt\n",
+        ),
+        ("calc.sh", "add() { echo $(($1 - $2)); }\n"),
+        ("check-lib.sh", "assert() { [ \"$1\" = \"$2\" ] || exit 1; }\n"),
+        ("tool.sh", "echo 3\n"),
+        ("golden.txt", "3\n"),
+        ("Makefile", "include rules.inc\n-include local.inc\nall:\n\ttrue\nverify:\n\tsh ci/verify.sh\n"),
+        ("rules.inc", "X = 1\n"),
+        ("ci/verify.sh", ". ci/common.sh\n. ./calc.sh\n[ \"$(add 1 2)\" = 3 ]\n"),
+        ("ci/common.sh", "set -e\n"),
+        (
+            "package.json",
+            "{\"scripts\": {\"audit\": \"node audit-check.js\", \"other\": \"node other-check.js\"}}\n",
+        ),
+        (
+            "audit-check.js",
+            "process.exit(require('fs').readFileSync('calc.sh', 'utf8').includes('+') ? 0 : 1);\n",
+        ),
+        ("other-check.js", "1\n"),
+    ];
+    let fix = "sed -i 's/ - / + /' calc.sh";
+    hold(
+        files,
+        "sh check.sh",
+        fix,
+        &[
+            ("echo 'echo $((1 + 2))' > tool.sh", VERIFIED),
+            ("echo 'set -u' >> ci/common.sh", VERIFIED),
+            ("echo 'assert() { :; }' > check-lib.sh", TAMPERED),
+            ("echo 4 > golden.txt", TAMPERED),
+        ],
+    );
+    hold(
+        files,
+        "make verify",
+        fix,
+        &[
+            ("echo x > notes.inc", VERIFIED),
+            ("echo 'SHELL = /bin/true' > rules.inc", TAMPERED),
+            ("echo 'SHELL = /bin/true' > local.inc", PLANTED),
+            ("echo 'exit 0' > ci/common.sh", TAMPERED),
+            ("echo 'exit 0' > ci/verify.sh", TAMPERED),
+        ],
+    );
+    if !std::path::Path::new("/usr/bin/npm").exists() {
+        eprintln!(
+            "SKIPPED: what_a_checks_own_files_call_is_protected_and_its_product_is_not: there is no /usr/bin/npm"
+        );
+        return;
+    }
+    hold(
+        files,
+        "npm run audit",
+        fix,
+        &[
+            ("echo 2 > other-check.js; sed -i 's/node other/node  other/' package.json", VERIFIED),
+            ("echo 'process.exit(0)' > audit-check.js", TAMPERED),
+            ("sed -i 's/node audit-check.js/true/' package.json", TAMPERED),
+        ],
+    );
+}

@@ -115,7 +115,11 @@ mod tests {
         assert_eq!(in_base(&base, path("a.rs")).unwrap().content, Some(Digest::of(b"x")));
         assert_eq!(in_base(&base, path("new.rs")).unwrap().content, None);
         assert_eq!(in_base(&base, path("l.rs")), None);
-        let fence = vec![FenceKindGuard { glob: "**/*.rs".to_owned(), kind: FenceKind::RustItems }];
+        let fence = vec![FenceKindGuard {
+            glob: "**/*.rs".to_owned(),
+            kind: FenceKind::RustItems,
+            words: Vec::new(),
+        }];
         let guard = WriteGuard { fence, ..WriteGuard::default() };
         assert!(mixed(&path("d/a.rs"), &guard));
         assert!(!mixed(&path("d/a.py"), &guard));

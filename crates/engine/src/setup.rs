@@ -70,7 +70,7 @@ impl Workshop<'_> {
                     self.see_off(cell);
                 }
                 self.keep(known.tree, known.manifest);
-                self.learn_base(known.tree)?;
+                self.learn_base(known.tree).await?;
                 return Ok((known.result, left_out(&known.skipped)));
             }
             Ok(None) => {}
@@ -92,7 +92,7 @@ impl Workshop<'_> {
         let digest = ports.objects.put_manifest(&tree, Durability::Sync)?;
         let entries = tree.entries().len() as u64;
         self.keep(digest, tree);
-        self.learn_base(digest)?;
+        self.learn_base(digest).await?;
         if let Some(commit) = &imported.commit
             && matches!(self.contract.source, Source::Git { include_dirty: false, .. })
         {

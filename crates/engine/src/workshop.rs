@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use countersign_cell::Cell;
 use countersign_gates::{CheckDecision, Fence};
-use countersign_guest::protocol::WriteGuard;
+use countersign_guest::protocol::{CalledName, MAX_FDS, Reply, Request, WriteGuard};
 use countersign_kernel::contract::Contract;
 use countersign_kernel::{
     EffectKind, EffectResult, Event, Intent, Reservation, Session, Step, ToolName, Turn,
@@ -30,6 +30,9 @@ const DEFAULT_OUTPUT_TOKENS: u64 = 8192;
 
 /// Bytes of request text per token at the least: a reservation must not be too small.
 const BYTES_PER_TOKEN: u64 = 3;
+
+/// Scripts that scripts call.
+const MAX_CALLED_DEPTH: usize = 4;
 
 /// Prepares the agent's private repository while the model thinks.
 pub(crate) type PrivateGit = BoxFuture<'static, Result<(), Fail>>;
@@ -57,6 +60,8 @@ pub(crate) struct Workshop<'p> {
     pub(crate) base: Option<BaseFacts>,
     /// What each check showed on the base.
     pub(crate) base_seen: BTreeMap<CheckIndex, Arc<BaseSeen>>,
+    /// What the guest read of the base's files that a check runs, by depth.
+    pub(crate) called: Vec<Vec<CalledName>>,
     pub(crate) judged: Vec<(CheckIndex, CheckDecision, JobReceipt)>,
     pub(crate) feedback: Option<String>,
 }
@@ -97,6 +102,7 @@ impl<'p> Workshop<'p> {
             trees: BTreeMap::new(),
             base: None,
             base_seen: BTreeMap::new(),
+            called: Vec::new(),
             judged: Vec::new(),
             feedback: None,
         };
@@ -104,7 +110,7 @@ impl<'p> Workshop<'p> {
         if let Some(base) = turn.and_then(|turn| turn.base.as_ref())
             && turn.is_some_and(|turn| turn.ending.is_none())
         {
-            shop.learn_base(base.tree).map_err(not_restored)?;
+            shop.learn_base(base.tree).await.map_err(not_restored)?;
             shop.restore_base_runs(&journal.id, events).await?;
             if turn.is_some_and(|turn| turn.environment.is_some()) {
                 shop.restore_setup(journal.session.turn.as_ref()).await.map_err(not_restored)?;
@@ -330,7 +336,7 @@ impl<'p> Workshop<'p> {
     }
 
     /// Scratch rules, the edit tools' guard and the fence's sentence, from the base.
-    pub(crate) fn learn_base(&mut self, digest: Digest) -> Result<(), Fail> {
+    pub(crate) async fn learn_base(&mut self, digest: Digest) -> Result<(), Fail> {
         let tree = self.tree(digest)?;
         let objects = Arc::clone(&self.ports.objects);
         let read = |digest: &Digest| objects.read(digest).map_err(std::io::Error::other);
@@ -338,7 +344,7 @@ impl<'p> Workshop<'p> {
             .map_err(|e| Fail::because(Reason::Repository, e.to_string()))?;
         let fenced = !self.contract.checks.is_empty() || !self.contract.protect.is_empty();
         let (guard, sentence) = if fenced {
-            let fence = self.fence(&tree)?;
+            let fence = self.read_called(&tree).await?;
             (fence.write_guard(&self.contract.scope), Some(fence.sentence(&self.contract.scope)))
         } else {
             (WriteGuard { scope: self.contract.scope.clone(), ..WriteGuard::default() }, None)
@@ -352,6 +358,71 @@ impl<'p> Workshop<'p> {
         Fence::new(&self.contract.protect, &self.contract.checks, base)
             .and_then(|fence| fence.scoped(&self.contract.scope).allowing(&self.contract.allow))
             .map_err(|e| Fail::because(Reason::Config, e.to_string()))
+            .map(|mut fence| {
+                for names in &self.called {
+                    fence.unread();
+                    fence.learn_called(names);
+                }
+                fence
+            })
+    }
+
+    /// The fence over a base whose check's own files were read by a guest, and what those name in their turn.
+    async fn read_called(&mut self, base: &Manifest) -> Result<Fence, Fail> {
+        self.called.clear();
+        let mut fence = self.fence(base)?;
+        let key = self.called_key(base)?;
+        if let Some(called) = self.cached(&key).await {
+            self.called = called;
+            return self.fence(base);
+        }
+        for _ in 0..MAX_CALLED_DEPTH {
+            let files = fence.unread();
+            if files.is_empty() {
+                break;
+            }
+            let digests: Vec<Digest> = files.iter().map(|file| file.digest).collect();
+            let batch = self.ports.objects.gather(&digests, MAX_FDS)?;
+            let fds = batch.files.into_iter().map(Into::into).collect();
+            let request = Request::ReadCalled { files, goals: fence.goals(), located: batch.located };
+            let spare = self.spare.clone();
+            let cell = match &spare {
+                Some(cell) => Arc::clone(cell),
+                None => {
+                    cells::open(self.ports, cells::judging(self.ports), &self.contract, Vec::new(), None)
+                        .await?
+                }
+            };
+            let reply = cells::ask(cell.as_ref(), &request, fds).await;
+            if spare.is_none() {
+                self.see_off(cell);
+            }
+            let Reply::Called { names } = reply? else {
+                return Err(cells::unexpected("the files of a check"));
+            };
+            fence.learn_called(&names);
+            self.called.push(names);
+        }
+        if !self.called.is_empty() {
+            self.remember(&key, &self.called).await;
+        }
+        Ok(fence)
+    }
+
+    /// The guest's reading depends on the base and the checks' commands.
+    fn called_key(&self, base: &Manifest) -> Result<Digest, Fail> {
+        let commands: Vec<&[String]> =
+            self.contract.checks.iter().map(|check| check.argv.as_slice()).collect();
+        let key = json!({
+            "what": "called",
+            "version": env!("CARGO_PKG_VERSION"),
+            "protocol": countersign_guest::protocol::GUEST_PROTOCOL,
+            "tree": base.digest(),
+            "commands": commands,
+            "scope": self.contract.scope,
+        });
+        let bytes = canonical_json(&key).map_err(|e| Fail::because(Reason::Config, e.to_string()))?;
+        Ok(Digest::of(&bytes))
     }
 
     pub(crate) fn facts(&self) -> Result<BaseFacts, Fail> {

@@ -8,13 +8,14 @@ use countersign_tree::{Change, EntryMode, GlobError, GlobSet, Manifest, TreePath
 
 use self::allow::Allowances;
 pub use self::allow::Allowed;
+use self::called::Called;
 pub use self::decision::{FencePlan, GateDecision};
 
 use crate::programs::{Links, Named, escaped, parent};
 use crate::rules::{Means, PACKAGE_FILES, Rule, When, rules};
 use crate::runner::base_name;
-use crate::shell::plain_words;
 use crate::stdlib::STDLIB_MODULES;
+use countersign_guest::shell::plain_words;
 
 /// Bytes of a finding's detail at most, as the guest's findings have it.
 const MAX_DETAIL: usize = 200;
@@ -34,6 +35,16 @@ const LINKED: &str = "a link of the base makes it an existing test";
 pub struct Fence {
     contract: GlobSet,
     allow: Allowances,
+    /// The contract's scope, which makes a product of what a check names.
+    in_scope: Vec<String>,
+    /// Words of the checks' commands by their base name.
+    command: BTreeSet<String>,
+    /// The same, and words of the files that these call.
+    words: BTreeSet<String>,
+    /// Files of which the runner's keys are compared.
+    manifests: GlobSet,
+    /// What the check's own files name.
+    called: Called,
     /// The rows of [`rules`] whose condition on the contract holds; what a runner loads by itself first.
     active: Vec<Active>,
     /// What the checks' commands name.
@@ -88,16 +99,7 @@ impl Fence {
         let is_manifest = |rule: &&Rule| matches!(rule.means, Means::Mixed(kind) if !matches!(kind, FenceKind::RustItems | FenceKind::GoItems));
         let manifests = GlobSet::new(rules().filter(is_manifest).flat_map(|rule| rule.globs))?;
         named.files.retain(|path, _| !manifests.matches(path.as_bytes()));
-        let mut active: Vec<Active> = rules()
-            .filter(|rule| match rule.when {
-                When::Always | When::Link => true,
-                When::CheckRuns(names) => names.iter().any(|name| words.contains(*name)),
-                When::CheckRunsScript => named.runs_script,
-            })
-            .map(Active::new)
-            .collect::<Result<_, GlobError>>()?;
-        // Stable: otherwise the order of the table.
-        active.sort_by_key(|active| active.rule.means != Means::AutoLoaded);
+        let active = active_rules(&words, named.runs_script)?;
         let dirs_of = |names: &[&[u8]]| -> BTreeSet<Vec<u8>> {
             let entries = base.entries().iter().filter(|e| names.contains(&e.path.file_name()));
             entries.map(|e| parent(e.path.as_bytes()).to_vec()).collect()
@@ -107,9 +109,14 @@ impl Fence {
         let package_dirs = dirs_of(&PACKAGE_FILES.map(str::as_bytes));
         let package_dirs: BTreeSet<Vec<u8>> =
             package_dirs.into_iter().filter(|dir| !dir.is_empty()).collect();
-        Ok(Self {
+        let mut fence = Self {
             contract: GlobSet::new(protect)?,
             allow: Allowances::default(),
+            in_scope: Vec::new(),
+            command: words.clone(),
+            words,
+            manifests,
+            called: Called::default(),
             linked_tests: linked_tests(&active, &package_dirs, base),
             active,
             named,
@@ -119,13 +126,25 @@ impl Fence {
             module_dirs: dirs_of(&[b"go.mod"]),
             package_dirs,
             base: base.clone(),
-        })
+        };
+        fence.called.begin(fence.first_called());
+        Ok(fence)
+    }
+
+    /// What may be the name of a script.
+    fn script_words(&self, kind: FenceKind) -> Vec<String> {
+        if kind == FenceKind::PackageJson { self.goals() } else { Vec::new() }
+    }
+
+    fn is_manifest(&self, path: &TreePath) -> bool {
+        self.manifests.matches(path.as_bytes())
     }
 
     /// Lets the agent change files that the checks' commands name, where the contract's scope names them too: by their
     /// very path, or by the pattern that stands in the command. A wider pattern (`src/**`) names nothing.
     #[must_use]
     pub fn scoped(mut self, scope: &[String]) -> Self {
+        self.in_scope = scope.to_vec();
         let in_scope = |text: &str| scope.iter().any(|glob| glob == text);
         self.named.files.retain(|path, words| {
             !(literal_glob(path).is_some_and(|glob| in_scope(&glob))
@@ -175,7 +194,13 @@ impl Fence {
         for path in wanted.into_iter().filter(|path| !changed.contains(path)) {
             if let Some(entry) = self.base.get(&path).filter(|entry| entry.mode != EntryMode::Symlink) {
                 let digest = Some(entry.digest);
-                plan.scan.push(FenceFile { path, kind: FenceKind::RustItems, before: digest, after: digest });
+                plan.scan.push(FenceFile {
+                    path,
+                    kind: FenceKind::RustItems,
+                    before: digest,
+                    after: digest,
+                    words: Vec::new(),
+                });
             }
         }
     }
@@ -199,6 +224,11 @@ impl Fence {
         }
         if self.named.files.contains_key(path) {
             return find(FenceVerdict::Tampered, "check.program", NAMED);
+        }
+        if let Some(why) = self.called_by(path, change.before.is_none()) {
+            let verdict =
+                if change.before.is_some() { FenceVerdict::Tampered } else { FenceVerdict::Planted };
+            return find(verdict, "check.called", &why);
         }
         if change.before.is_some() && self.is_linked_test(path) {
             return find(FenceVerdict::Tampered, "tests.linked", LINKED);
@@ -238,6 +268,7 @@ impl Fence {
                             kind,
                             before: change.before.as_ref().map(|e| e.digest),
                             after: change.after.as_ref().map(|e| e.digest),
+                            words: self.script_words(kind),
                         });
                     }
                 }
@@ -342,6 +373,19 @@ fn command_words(checks: &[CheckTerms]) -> BTreeSet<String> {
     words.map(|word| base_name(word).to_owned()).collect()
 }
 
+/// The rows of the table that hold where a check runs these programs.
+fn active_rules(words: &BTreeSet<String>, runs_script: bool) -> Result<Vec<Active>, GlobError> {
+    let holds = |rule: &&Rule| match rule.when {
+        When::Always | When::Link => true,
+        When::CheckRuns(names) => names.iter().any(|name| words.contains(*name)),
+        When::CheckRunsScript => runs_script,
+    };
+    let mut active: Vec<Active> = rules().filter(holds).map(Active::new).collect::<Result<_, _>>()?;
+    // Stable: otherwise the order of the table.
+    active.sort_by_key(|active| active.rule.means != Means::AutoLoaded);
+    Ok(active)
+}
+
 /// Where links of the base lead whose name makes what is below them tests.
 fn linked_tests(active: &[Active], package_dirs: &BTreeSet<Vec<u8>>, base: &Manifest) -> BTreeSet<Vec<u8>> {
     let is_test = |path: &[u8]| {
@@ -360,6 +404,9 @@ mod alias;
 mod allow;
 #[cfg(test)]
 mod allow_tests;
+mod called;
+#[cfg(test)]
+mod called_tests;
 mod decision;
 mod go;
 mod guard;

@@ -22,7 +22,6 @@ mod room;
 pub mod rules;
 mod runner;
 mod scope;
-mod shell;
 mod stdlib;
 
 pub use check::{

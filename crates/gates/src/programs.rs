@@ -10,7 +10,7 @@ use countersign_tree::{EntryMode, Glob, Manifest, TreePath};
 use countersign_types::Digest;
 
 use crate::runner::{base_name, is_python};
-use crate::shell::{Word, plain_words, words};
+use countersign_guest::shell::{Word, plain_words, words};
 
 /// Where the tree stands in every cell.
 const WORKSPACE: &str = "/workspace";
@@ -54,6 +54,8 @@ pub(crate) struct Named {
     pub(crate) files: BTreeMap<TreePath, BTreeSet<String>>,
     /// Directories of the tree where a Python that the check starts may look for modules first.
     pub(crate) import_dirs: BTreeSet<Vec<u8>>,
+    /// Directories of the base that a command names.
+    pub(crate) dirs: BTreeSet<Vec<u8>>,
     /// Top-level modules of `-m`.
     pub(crate) modules: BTreeSet<String>,
     /// A shell script or an executable of the base runs, and may call anything.
@@ -75,6 +77,7 @@ impl Named {
         command.read(&top, 0);
         command.words.truncate(MAX_WORDS);
         let dirs = command.dirs(links, self);
+        self.dirs.extend(dirs.iter().cloned());
         for dir in &dirs {
             for word in &command.words {
                 self.add_word(links, dir, word);
@@ -348,7 +351,7 @@ impl Links<'_> {
 
     /// The paths of the base that a shell's pattern means below a directory; links in front of its first wild part are
     /// followed.
-    fn matches(&self, dir: &[u8], pattern: &str) -> Vec<String> {
+    pub(crate) fn matches(&self, dir: &[u8], pattern: &str) -> Vec<String> {
         let pattern = pattern.strip_prefix(WORKSPACE).and_then(|p| p.strip_prefix('/')).unwrap_or(pattern);
         let parts: Vec<&str> = pattern.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
         let first = parts.iter().position(|part| part.contains(['*', '?', '['])).unwrap_or(parts.len());

@@ -21,6 +21,7 @@ pub mod report;
 mod seal;
 mod segment;
 mod serve;
+pub mod shell;
 mod state;
 mod tools;
 mod touch;

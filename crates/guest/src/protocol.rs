@@ -63,6 +63,8 @@ pub enum Request {
     MakePatch { changes: Vec<PatchChange>, located: Vec<Located> },
     /// Parses changed files for the fence. Segments are numbered from 0.
     ScanFence { files: Vec<FenceFile>, located: Vec<Located> },
+    /// Which other files some files of the base name, that a check runs. `goals` are words of the checks' commands.
+    ReadCalled { files: Vec<CalledFile>, goals: Vec<String>, located: Vec<Located> },
     /// Looks over changed files for what a reviewer wants to be told. Segments are numbered from 0.
     ScanHygiene { changes: Vec<PatchChange>, located: Vec<Located> },
     /// Writes the verifier's files below [`VERIFIER_DIR`], and makes [`REPORT_DIR`]`/NAME` for the job's user. What is
@@ -114,6 +116,9 @@ pub struct FenceFile {
     pub kind: FenceKind,
     pub before: Option<Digest>,
     pub after: Option<Digest>,
+    /// For `package.json`: words of the checks' commands, of which any may be the name of a script.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub words: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,6 +147,47 @@ pub struct FenceFinding {
     pub rule: String,
     /// Names of items or keys, control characters escaped, at most 200 bytes.
     pub detail: String,
+}
+
+/// A file of the base that a check runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CalledFile {
+    pub path: TreePath,
+    pub kind: CalledKind,
+    pub digest: Digest,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CalledKind {
+    Script,
+    Makefile,
+    PackageJson,
+}
+
+/// A word of such a file that may be a file's name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CalledName {
+    pub by: TreePath,
+    pub text: String,
+    /// The text is a pattern of the contract's glob language.
+    pub wild: bool,
+    pub how: CallHow,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallHow {
+    /// Read by the same shell.
+    Sourced,
+    /// By make.
+    Included,
+    /// By make, where it is there.
+    IncludedIfThere,
+    /// Executed, or given to an interpreter.
+    Run,
+    /// Named in any other way.
+    Word,
 }
 
 /// Something about a change that a reviewer wants to be told. It stops nothing.
@@ -396,6 +442,9 @@ pub struct BaseFile {
 pub struct FenceKindGuard {
     pub glob: String,
     pub kind: FenceKind,
+    /// As in [`FenceFile`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub words: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -423,6 +472,9 @@ pub enum Reply {
     },
     Fence {
         findings: Vec<FenceFinding>,
+    },
+    Called {
+        names: Vec<CalledName>,
     },
     Report(Report),
     /// At most 200 findings; `more` were found besides.

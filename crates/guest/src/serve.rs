@@ -80,6 +80,10 @@ impl Guest {
                 let segments = Segments::new(files, &located);
                 Ok(Reply::Fence { findings: fence::scan(&changed, &|digest| segments.read(digest)) })
             }
+            Request::ReadCalled { files: called, goals, located } => {
+                let segments = Segments::new(files, &located);
+                Ok(Reply::Called { names: fence::called(&called, &goals, &|digest| segments.read(digest)) })
+            }
             Request::ScanHygiene { changes, located } => hygiene::scan(&changes, &located, files),
             Request::PlaceOverlay { files, report } => {
                 let owner = self.root.owner();

@@ -277,7 +277,7 @@ fn tests_rule() -> GuardRule {
 fn an_allowance_opens_one_rule_where_it_says_and_no_spelling_gets_round_another() {
     let mut h = host(&[("tests/a.rs", "x"), ("tests/b.rs", "x"), ("src/lib.rs", LIB)]);
     let allow = |rule: &str, glob: &str| AllowedRule { rule: rule.into(), glob: Some(glob.into()) };
-    let rust = FenceKindGuard { glob: "**/*.rs".into(), kind: FenceKind::RustItems };
+    let rust = FenceKindGuard { glob: "**/*.rs".into(), kind: FenceKind::RustItems, words: Vec::new() };
     let guard = WriteGuard {
         protect: vec![tests_rule()],
         fence: vec![rust],
@@ -303,7 +303,7 @@ const LIB: &str = "pub fn two() -> u32 {\n    2\n}\n\n#[test]\nfn old() {\n    a
 const OWN: &str = "\n#[test]\nfn own() {\n    assert_eq!(two(), 3);\n}\n";
 
 fn rust_guard() -> WriteGuard {
-    let rust = FenceKindGuard { glob: "**/*.rs".into(), kind: FenceKind::RustItems };
+    let rust = FenceKindGuard { glob: "**/*.rs".into(), kind: FenceKind::RustItems, words: Vec::new() };
     WriteGuard { fence: vec![rust], ..WriteGuard::default() }
 }
 

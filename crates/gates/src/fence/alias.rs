@@ -46,6 +46,8 @@ impl Fence {
                         "alias.protected",
                         &format!("on a file system that folds names it would stand in place of `{other}`"),
                     ),
+                    // What lies outside of the scope has an outcome of its own.
+                    Some(_) if self.is_out_of_scope(path) => {}
                     Some(other) => find(
                         FenceVerdict::Unverifiable,
                         "alias.collision",
@@ -68,6 +70,11 @@ impl Fence {
             }
         }
         out
+    }
+
+    fn is_out_of_scope(&self, path: &TreePath) -> bool {
+        let scope = GlobSet::new(&self.in_scope).unwrap_or_default();
+        !scope.is_empty() && !scope.matches(path.as_bytes())
     }
 
     /// Patterns of what is loaded by itself, in the spelling that [`TreePath::folded`] gives paths.

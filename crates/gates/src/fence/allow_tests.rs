@@ -114,6 +114,14 @@ fn names_that_another_file_system_folds_are_no_way_round() {
         let found = decision.findings.first().map_or("", |finding| finding.rule.as_str());
         assert_eq!((decision.reason, found), (*reason, *rule), "{edits:?}: {decision:?}");
     }
+    // Outside of the scope it is the scope's to say.
+    let before = Manifest::new(vec![file("src/a.py", "base")]);
+    let after = Manifest::new(vec![file("src/a.py", "base"), file("Src/a.py", "changed")]);
+    for (scope, reason) in [("src/**", None), ("**", Some(Reason::GateUnverifiable))] {
+        let fence = Fence::new(&[], &checks(PYTEST), &before).unwrap().scoped(&[scope.to_owned()]);
+        let decision = fence.judge(&before.changes_to(&after)).conclude(Ok(Vec::new()));
+        assert_eq!(decision.reason, reason, "{scope}");
+    }
     // What the base holds twice already is no doing of the agent.
     assert_eq!(decide(&["a/X", "a/x", "b"], &[], &["b"], Vec::new()).reason, None);
 }

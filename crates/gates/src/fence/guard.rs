@@ -19,6 +19,14 @@ impl Fence {
         let named = self.named.files.keys().filter_map(literal_glob);
         protect.push(guard_rule("check.program", NAMED, named));
         let paths = || self.base.entries().iter().map(|entry| &entry.path);
+        let called = self.called.files.keys().filter_map(literal_glob);
+        let absent = self.called.absent.keys().filter_map(|path| TreePath::new(path.clone()).ok());
+        let absent: Vec<String> = absent.filter_map(|path| literal_glob(&path)).collect();
+        protect.push(guard_rule(
+            "check.called",
+            "a file that the check runs reads or runs it",
+            called.chain(absent),
+        ));
         let linked = paths().filter(|path| self.is_linked_test(path)).filter_map(literal_glob);
         protect.push(guard_rule("tests.linked", LINKED, linked));
         let modules = RUNNER_MODULES.iter().copied().chain(self.shadows.iter().map(String::as_str));
@@ -37,7 +45,14 @@ impl Fence {
                 Means::AutoLoaded if rule.when != When::Link => {
                     protect.push(guard_rule(rule.name, rule.why, texts(globs)))
                 }
-                Means::Mixed(kind) => fence.extend(texts(globs).map(|glob| FenceKindGuard { glob, kind })),
+                Means::Mixed(kind) => {
+                    let words = self.script_words(kind);
+                    fence.extend(texts(globs).map(|glob| FenceKindGuard {
+                        glob,
+                        kind,
+                        words: words.clone(),
+                    }));
+                }
                 Means::AutoLoaded | Means::ProtectedExisting | Means::Noted => {}
             }
         }

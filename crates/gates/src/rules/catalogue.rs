@@ -21,6 +21,12 @@ const OTHERS: &[(&str, &str, bool)] = &[
         "every file of the base that the check's command names, unless `--scope` names it",
         true,
     ),
+    (
+        "check.called",
+        "what the check's scripts source and run, its makefiles include, and its `package.json` runs, where the name or the \
+         place says that it is there for tests",
+        true,
+    ),
     ("tests.linked", "what a link of the base makes an existing test", true),
     (
         "runner.shadow",

@@ -43,10 +43,20 @@ const NOTED: &[&str] =
 const DEPENDENCIES: &[&str] =
     &["dependencies", "devDependencies", "optionalDependencies", "peerDependencies", "bundledDependencies"];
 
-pub(super) fn package_json(root: &Json) -> Keys {
+/// The commands of the scripts that a check may run. `goals` are words of the check: a script of that name is one.
+pub(super) fn check_commands(text: &str, goals: &[String]) -> Vec<String> {
+    let Ok(root) = serde_json::from_str::<Json>(text.strip_prefix('\u{feff}').unwrap_or(text)) else {
+        return Vec::new();
+    };
+    let Some(scripts) = root.get("scripts").and_then(Json::as_object) else { return Vec::new() };
+    let reached = reached_scripts(scripts, goals);
+    reached.iter().filter_map(|name| scripts.get(*name)?.as_str()).map(str::to_owned).collect()
+}
+
+pub(super) fn package_json(root: &Json, goals: &[String]) -> Keys {
     let mut keys = Keys::default();
     let scripts = root.get("scripts").and_then(Json::as_object);
-    let reached = scripts.map(reached_scripts).unwrap_or_default();
+    let reached = scripts.map(|scripts| reached_scripts(scripts, goals)).unwrap_or_default();
     for (name, value) in scripts.into_iter().flatten() {
         if reached.contains(name.as_str()) {
             keys.exact.insert(format!("scripts.{name}"), value.to_string());
@@ -88,13 +98,14 @@ pub(super) fn package_json(root: &Json) -> Keys {
 }
 
 /// The scripts that a check may run: by their names, and those that one of these calls, as far as they are named in it.
-fn reached_scripts(scripts: &Map<String, Json>) -> BTreeSet<&str> {
+fn reached_scripts<'a>(scripts: &'a Map<String, Json>, goals: &[String]) -> BTreeSet<&'a str> {
     let plain = |name: &'_ str| {
         let bare = name.strip_prefix("pre").or_else(|| name.strip_prefix("post"));
         bare.filter(|bare| scripts.contains_key(*bare) || is_check(bare)).map(str::to_owned)
     };
+    let is_goal = |name: &str| is_check(name) || goals.iter().any(|goal| goal == name);
     let mut reached: BTreeSet<&str> =
-        scripts.keys().map(String::as_str).filter(|name| is_check(name)).collect();
+        scripts.keys().map(String::as_str).filter(|name| is_goal(name)).collect();
     loop {
         let said: BTreeSet<&str> = reached
             .iter()

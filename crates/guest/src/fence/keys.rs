@@ -30,7 +30,7 @@ pub(super) struct Keys {
 /// Findings for one file; `before` None: the file is new, `after` None: it was removed.
 pub(super) fn compare(
     path: &TreePath,
-    kind: FenceKind,
+    (kind, words): (FenceKind, &[String]),
     before: Option<&[u8]>,
     after: Option<&[u8]>,
 ) -> Vec<FenceFinding> {
@@ -46,7 +46,7 @@ pub(super) fn compare(
         FenceKind::GoItems => return go::compare(path, before, after),
         FenceKind::RustItems => return Vec::new(),
     };
-    let read = |bytes: Option<&[u8]>| bytes.map_or(Ok(Keys::default()), |bytes| read(kind, bytes));
+    let read = |bytes: Option<&[u8]>| bytes.map_or(Ok(Keys::default()), |bytes| read(kind, bytes, words));
     let (old, new) = match (read(before), read(after)) {
         (Ok(old), Ok(new)) => (old, new),
         (Err(why), _) => {
@@ -88,7 +88,7 @@ fn differing<'a>(
     changed.chain(added).map(|(key, _)| key.as_str())
 }
 
-fn read(kind: FenceKind, bytes: &[u8]) -> Result<Keys, String> {
+fn read(kind: FenceKind, bytes: &[u8], words: &[String]) -> Result<Keys, String> {
     if bytes.len() > MAX_CONFIG {
         return Err(format!("the file is larger than {} MiB", MAX_CONFIG / (1024 * 1024)));
     }
@@ -99,7 +99,7 @@ fn read(kind: FenceKind, bytes: &[u8]) -> Result<Keys, String> {
         FenceKind::PyprojectToml => pyproject(&table()?),
         FenceKind::SetupCfg => ini::setup_cfg(bytes),
         FenceKind::ToxIni => ini::tox_ini(bytes),
-        FenceKind::PackageJson => javascript::package_json(&json(text()?)?),
+        FenceKind::PackageJson => javascript::package_json(&json(text()?)?, words),
         FenceKind::TsConfig => javascript::tsconfig(&json(&javascript::plain_json(text()?))?),
         FenceKind::GoMod => go::go_mod(text()?),
         FenceKind::GoWork => go::go_work(text()?),

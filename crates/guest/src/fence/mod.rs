@@ -4,6 +4,7 @@
 //! pass is linear in the bytes, and what cannot be read is `Unverifiable`.
 
 mod attrs;
+mod called;
 mod canon;
 mod go;
 mod ini;
@@ -22,7 +23,9 @@ use std::io;
 use countersign_tree::TreePath;
 use countersign_types::Digest;
 
-use crate::protocol::{AllowedRule, FenceFile, FenceFinding, FenceKind, FenceVerdict};
+use crate::protocol::{AllowedRule, FenceFile, FenceFinding, FenceKind, FenceKindGuard, FenceVerdict};
+
+pub use called::called;
 
 /// A larger file is not parsed: its change is unverifiable.
 pub const MAX_FILE: usize = 8 * 1024 * 1024;
@@ -76,7 +79,12 @@ pub fn scan(files: &[FenceFile], open: &dyn Fn(&Digest) -> io::Result<Vec<u8>>) 
             }
             sources.push(Contents { path: &file.path, before, after });
         } else {
-            findings.extend(keys::compare(&file.path, file.kind, before.as_deref(), after.as_deref()));
+            findings.extend(keys::compare(
+                &file.path,
+                (file.kind, &file.words),
+                before.as_deref(),
+                after.as_deref(),
+            ));
         }
     }
     let pairs: Vec<rust::Pair<'_>> = sources
@@ -97,7 +105,7 @@ pub fn scan(files: &[FenceFile], open: &dyn Fn(&Digest) -> io::Result<Vec<u8>>) 
 /// `before` is the file as the base has it, or as it lies on disk; an empty slice for a file that is not there.
 #[must_use]
 pub fn guard(
-    kind: FenceKind,
+    rule: &FenceKindGuard,
     path: &[u8],
     before: &[u8],
     after: &[u8],
@@ -106,6 +114,7 @@ pub fn guard(
     if before.len() > MAX_FILE || after.len() > MAX_FILE {
         return None;
     }
+    let kind = rule.kind;
     // Whether a new Go test stands beside tests of the base only the fence knows.
     if kind == FenceKind::GoItems && path.ends_with(b"_test.go") {
         return None;
@@ -117,7 +126,7 @@ pub fn guard(
             let pair = rust::Pair { path: &path, before: existed.then_some(before), after: Some(after) };
             rust::compare(&[pair], false)
         }
-        _ => keys::compare(&path, kind, existed.then_some(before), Some(after)),
+        _ => keys::compare(&path, (rule.kind, &rule.words), existed.then_some(before), Some(after)),
     };
     // A file that does not parse in the middle of an edit is the agent's to repair; the fence looks again at the end.
     let stops = findings.iter().find(|f| {

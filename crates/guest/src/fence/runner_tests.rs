@@ -1,6 +1,6 @@
 //! Keys of node's runners and of Go's modules, each attack with its honest twin.
 
-use super::tests::{kind_of, scan_files, stops};
+use super::tests::{kind_guard, kind_of, scan_files, stops};
 use super::*;
 
 /// An attack or an honest edit: name, file, before, after.
@@ -138,7 +138,8 @@ fn what_node_and_go_read_is_compared() {
         let found = stops(&[(path, Some(before), Some(after))]);
         assert_eq!(found.len(), 1, "{name}: {found:?}");
         assert!(
-            guard(kind_of(path), path.as_bytes(), before.as_bytes(), after.as_bytes(), &[]).is_some(),
+            guard(&kind_guard(kind_of(path)), path.as_bytes(), before.as_bytes(), after.as_bytes(), &[])
+                .is_some(),
             "{name}"
         );
     }
@@ -216,7 +217,7 @@ fn what_node_and_go_read_is_compared() {
         assert_ne!(before, after, "{name}");
         assert_eq!(stops(&[(path, Some(before), Some(after))]), Vec::<String>::new(), "{name}");
         assert_eq!(
-            guard(kind_of(path), path.as_bytes(), before.as_bytes(), after.as_bytes(), &[]),
+            guard(&kind_guard(kind_of(path)), path.as_bytes(), before.as_bytes(), after.as_bytes(), &[]),
             None,
             "{name}"
         );

@@ -24,6 +24,10 @@ pub(super) fn kind_of(path: &str) -> FenceKind {
     }
 }
 
+pub(super) fn kind_guard(kind: FenceKind) -> FenceKindGuard {
+    FenceKindGuard { glob: "**".to_owned(), kind, words: Vec::new() }
+}
+
 pub(super) fn scan_files(files: &[File<'_>]) -> Vec<FenceFinding> {
     let mut store: HashMap<Digest, Vec<u8>> = HashMap::new();
     let mut put = |text: Option<&str>| {
@@ -40,6 +44,7 @@ pub(super) fn scan_files(files: &[File<'_>]) -> Vec<FenceFinding> {
             kind: kind_of(path),
             before: put(*before),
             after: put(*after),
+            words: Vec::new(),
         })
         .collect();
     scan(&files, &|digest| store.get(digest).cloned().ok_or_else(|| io::ErrorKind::NotFound.into()))
@@ -211,7 +216,8 @@ fn rust_attacks_are_found_by_the_rule_that_names_them() {
     for (name, after, rule) in cases {
         let found = stops(&[("src/lib.rs", Some(LIB), Some(after))]);
         assert!(found.iter().any(|f| f == rule), "{name}: expected {rule}, found {found:?}");
-        let refused = guard(FenceKind::RustItems, b"src/lib.rs", LIB.as_bytes(), after.as_bytes(), &[]);
+        let refused =
+            guard(&kind_guard(FenceKind::RustItems), b"src/lib.rs", LIB.as_bytes(), after.as_bytes(), &[]);
         let decided_at_the_end =
             ["rust.unreadable", "rust.test_glob_added"].contains(rule) || *name == "module orphaned";
         assert_eq!(refused.is_some(), !decided_at_the_end, "{name}: {refused:?}");
@@ -284,7 +290,7 @@ fn honest_rust_changes_pass() {
     for (name, after) in cases {
         assert_eq!(stops(&[("src/lib.rs", Some(LIB), Some(after))]), Vec::<String>::new(), "{name}");
         assert_eq!(
-            guard(FenceKind::RustItems, b"src/lib.rs", LIB.as_bytes(), after.as_bytes(), &[]),
+            guard(&kind_guard(FenceKind::RustItems), b"src/lib.rs", LIB.as_bytes(), after.as_bytes(), &[]),
             None,
             "{name}"
         );
@@ -526,7 +532,8 @@ fn runner_keys_are_compared_and_other_keys_are_not() {
         let found = stops(&[(path, Some(before), Some(after))]);
         assert_eq!(found.len(), 1, "{name}: {found:?}");
         assert_eq!(
-            guard(kind_of(path), path.as_bytes(), before.as_bytes(), after.as_bytes(), &[]).is_some(),
+            guard(&kind_guard(kind_of(path)), path.as_bytes(), before.as_bytes(), after.as_bytes(), &[])
+                .is_some(),
             *name != "no TOML",
             "{name}"
         );
@@ -587,7 +594,7 @@ fn runner_keys_are_compared_and_other_keys_are_not() {
         assert_ne!(before, after, "{name}");
         assert_eq!(stops(&[(path, Some(before), Some(after))]), Vec::<String>::new(), "{name}");
         assert_eq!(
-            guard(kind_of(path), path.as_bytes(), before.as_bytes(), after.as_bytes(), &[]),
+            guard(&kind_guard(kind_of(path)), path.as_bytes(), before.as_bytes(), after.as_bytes(), &[]),
             None,
             "{name}"
         );
@@ -610,6 +617,7 @@ fn a_file_that_cannot_be_read_is_unverifiable() {
         kind: FenceKind::RustItems,
         before: Some(Digest::of(b"a")),
         after: None,
+        words: Vec::new(),
     };
     let found = scan(std::slice::from_ref(&file), &|_| Err(io::ErrorKind::NotFound.into()));
     assert_eq!((found[0].verdict, found[0].rule.as_str()), (FenceVerdict::Unverifiable, "fence.not_read"));
@@ -655,7 +663,7 @@ proptest! {
             FenceKind::ToxIni, FenceKind::PackageJson, FenceKind::TsConfig, FenceKind::GoMod, FenceKind::GoWork,
             FenceKind::GoItems,
         ] {
-            let _ = guard(kind, b"a", &before, &after, &[]);
+            let _ = guard(&kind_guard(kind), b"a", &before, &after, &[]);
         }
     }
 

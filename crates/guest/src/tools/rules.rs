@@ -111,8 +111,7 @@ impl Rules<'_> {
             if !glob.matches(&found.path) {
                 continue;
             }
-            let against =
-                |before: &[u8]| fence::guard(rule.kind, &found.path, before, after, &self.guard.allow);
+            let against = |before: &[u8]| fence::guard(rule, &found.path, before, after, &self.guard.allow);
             let Some(reason) = disk.or_else(|| base?.bytes.as_deref()).and_then(against) else { continue };
             let reason = match base {
                 None => reason,

@@ -6,14 +6,15 @@
 
 /// One word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Word {
+pub struct Word {
     /// The text without quotes; with `wild` a pattern of the contract's glob language.
-    pub(crate) text: String,
-    pub(crate) wild: bool,
+    pub text: String,
+    pub wild: bool,
 }
 
 impl Word {
-    pub(crate) fn literal(text: &str) -> Self {
+    #[must_use]
+    pub fn literal(text: &str) -> Self {
         Self { text: text.to_owned(), wild: false }
     }
 }
@@ -32,7 +33,8 @@ enum Piece {
 }
 
 /// Splits at white space and operators, takes quotes off.
-pub(crate) fn words(text: &str) -> Vec<Word> {
+#[must_use]
+pub fn words(text: &str) -> Vec<Word> {
     let mut out: Vec<Vec<Piece>> = Vec::new();
     let mut word: Vec<Piece> = Vec::new();
     let chars: Vec<char> = text.chars().collect();
@@ -180,7 +182,7 @@ fn finish(pieces: &[Piece]) -> Option<Word> {
 }
 
 /// The plain words of a string that may be a shell command, without any understanding of quotes.
-pub(crate) fn plain_words(text: &str) -> impl Iterator<Item = &str> {
+pub fn plain_words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| c.is_whitespace() || ";&|()<>`'\"$={}".contains(c)).filter(|word| !word.is_empty())
 }
 
