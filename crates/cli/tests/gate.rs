@@ -21,6 +21,8 @@ const FILES: &[(&str, &str)] = &[
     ("pyproject.toml", "[project]\nname = \"p\"\n"),
     ("pkg/test_answer.py", "def test_answer():\n    assert ANSWER == 42\n"),
     ("run.sh", "#!/bin/sh\n:\n"),
+    ("crlf.txt", "one\r\ntwo\r\n"),
+    ("data.bin", "\0\u{1}\0"),
 ];
 
 /// The arguments of a gate on `repo/` with [`CHECK`]; neither the work nor a format is among them.
@@ -111,7 +113,8 @@ fn an_agents_work_and_the_same_files_by_anyone_get_the_same_verdict() {
         (
             "odd",
             "echo 42 > answer; chmod +x README; chmod -x run.sh; ln -s answer link; printf 'a\\0\\377' > bin; \
-             mkdir d; mv pyproject.toml d/moved.toml; printf 'a\\r\\nb' > crlf; : > empty; printf x > 'd/a \"b'",
+             mkdir d; mv pyproject.toml d/moved.toml; printf 'a\\r\\nb' > crlf; : > empty; printf x > 'd/a \"b'; printf 'one\\r\\n2\\r\\n' > crlf.txt; \
+             printf '\\1\\0\\377' > data.bin",
             &[],
             "verified",
             "checks_passed",

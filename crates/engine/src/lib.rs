@@ -35,7 +35,7 @@ mod workshop;
 
 pub use changed::{ChangeKind, ChangedPath, Changes};
 pub use countersign_gates::{CheckEvidence, Claim, ClaimKind, ClaimVerdict};
-pub use countersign_guest::protocol::{HygieneFinding, HygieneKind};
+pub use countersign_guest::protocol::{HygieneFinding, HygieneKind, MutantKind};
 pub use drive::{Ended, drive, resume};
 pub use error::EngineError;
 pub use journal::{NewSession, refuse, submit};

@@ -29,6 +29,7 @@ pub(crate) fn markdown(result: &RunResult) -> String {
     gates(&mut out, result);
     changes(&mut out, result);
     findings(&mut out, result);
+    mutants(&mut out, result);
     not_judged(&mut out, result);
     out
 }
@@ -105,9 +106,56 @@ fn gates(out: &mut String, result: &RunResult) {
             writeln!(out, "- **{}** {}{reason}{said}", key.as_str(), gate.status.as_str().replace('_', " "));
         long.extend(detail.filter(|_| short.is_none()).map(|detail| (key, detail)));
     }
+    for gate in result.gates.values() {
+        evidence(out, gate);
+    }
     out.push('\n');
     for (key, detail) in long {
         let _ = writeln!(out, "What the gate {} says:\n\n{}", key.as_str(), block(detail));
+    }
+}
+
+/// What a gate rests on, and what only the contract's allowances let through.
+fn evidence(out: &mut String, gate: &GateResult) {
+    for check in &gate.evidence {
+        let mut said = vec![match (&check.runner, check.passed, check.expected) {
+            (Some(runner), Some(passed), Some(expected)) => {
+                format!("{} ran {passed} of {expected} expected tests to a pass", code(runner))
+            }
+            (Some(runner), ..) => format!("tests of {}, not known by name", code(runner)),
+            (None, ..) => "its exit code and no test by name".to_owned(),
+        }];
+        if check.repeats.asked > 1 {
+            said.push(format!("{} of {} runs green", check.repeats.green, check.repeats.asked));
+        }
+        let _ = writeln!(out, "- check {} rests on: {}", u64::from(check.check) + 1, said.join("; "));
+    }
+    for allowed in gate.allowed.iter().flatten() {
+        let (rule, path) = (code(&allowed.rule), code(&allowed.path.to_string()));
+        let _ =
+            writeln!(out, "- the contract allows {path} against the rule {rule}, which makes a pass weaker");
+    }
+}
+
+/// Small faults in the changed lines that the checks did not notice.
+fn mutants(out: &mut String, result: &RunResult) {
+    let Some(mutants) = &result.mutants else { return };
+    let _ = writeln!(
+        out,
+        "### Faults that the checks would not notice\n\n{} of {} small faults in the changed lines were noticed.\n",
+        mutants.killed, mutants.tried
+    );
+    for survivor in mutants.survived.iter().take(MAX_PATHS) {
+        let _ = writeln!(
+            out,
+            "- {} line {}: {}",
+            code(&survivor.path),
+            survivor.line,
+            code(survivor.kind.as_str())
+        );
+    }
+    if !mutants.survived.is_empty() {
+        out.push('\n');
     }
 }
 
@@ -219,7 +267,7 @@ fn longest_run(text: &str, of: char) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use countersign_engine::{ChangeKind, ChangedPath, Changes, HygieneKind};
+    use countersign_engine::{ChangeKind, ChangedPath, Changes, HygieneKind, MutantKind, Mutants, Survivor};
     use countersign_types::{Digest, Outcome, Reason, SessionId, Strength, StrengthLevel};
 
     use super::*;
@@ -310,6 +358,12 @@ mod tests {
                 detail: text.to_owned(),
             }]),
             degraded: vec![text.to_owned()],
+            mutants: Some(Mutants {
+                tried: 2,
+                killed: 1,
+                survived: vec![Survivor { path: text.to_owned(), line: 7, kind: MutantKind::Constant }],
+                ..Mutants::default()
+            }),
             tree: Some(Digest::of(b"")),
             ..RunResult::refused(Some(id), None, &armed, &refusal)
         };
