@@ -281,11 +281,22 @@ impl Bench {
         sh::remove_tree(&dir)?;
         std::fs::create_dir_all(&dir).context(dir.display())?;
         let log = dir.join("agent.log");
-        let container = Container::new(&dir.join("machine"), &self.tools)?;
+        let mut container = Container::new(&dir.join("machine"), &self.tools)?;
         container.add_fix(&base.fix)?;
         let workspace = container.workspace();
+        let prepared = self.dir.join("env").join(&base.name).join("workspace");
         std::fs::remove_dir(&workspace).context(workspace.display())?;
-        container::copy(&self.dir.join("env").join(&base.name).join("workspace"), &workspace)?;
+        if entry.own_environment {
+            container::copy(&prepared, &workspace)?;
+        } else {
+            container::copy(&base.repo, &workspace)?;
+            for made in std::fs::read_dir(&prepared).context(prepared.display())? {
+                let made = made.context(prepared.display())?;
+                if !base.repo.join(made.file_name()).exists() {
+                    container.share(made.path(), &made.file_name().to_string_lossy());
+                }
+            }
+        }
         if let Some(script) = entry.base_script() {
             container.script(&script, &log)?;
         }

@@ -33,6 +33,8 @@ pub struct Tools {
 pub struct Container {
     root: PathBuf,
     tools: Tools,
+    /// Directories of the host that stand read-only in the workspace: nobody copies thousands of files that nobody changes.
+    shared: Vec<(PathBuf, String)>,
 }
 
 impl Container {
@@ -45,11 +47,16 @@ impl Container {
         for name in ["bin", "lib", "lib64", "sbin"] {
             std::os::unix::fs::symlink(format!("usr/{name}"), root.join(name)).context(root.display())?;
         }
-        Ok(Self { root: root.to_path_buf(), tools: tools.clone() })
+        Ok(Self { root: root.to_path_buf(), tools: tools.clone(), shared: Vec::new() })
     }
 
     pub fn workspace(&self) -> PathBuf {
         self.root.join("workspace")
+    }
+
+    /// The environment that a set-up has made, for a workspace that does not write into it.
+    pub fn share(&mut self, host: PathBuf, name: &str) {
+        self.shared.push((host, format!("{WORKSPACE}/{name}")));
     }
 
     /// The base's true fix, for scripts that do more than that.
@@ -104,7 +111,7 @@ impl Container {
             command.arg("--ro-bind").arg(toolchain).arg(toolchain);
             path.push_str(&format!(":{}/bin", toolchain.display()));
         }
-        for (host, inside) in &self.tools.caches {
+        for (host, inside) in self.tools.caches.iter().chain(&self.shared) {
             command.arg("--ro-bind").arg(host).arg(inside);
         }
         path.push_str(":/usr/local/bin:/usr/bin:/bin");

@@ -97,6 +97,8 @@ pub struct Entry {
     pub naive_why: String,
     /// Processes of the agent are alive while the naive gate runs.
     pub live: bool,
+    /// The agent writes into its environment, so it needs one of its own.
+    pub own_environment: bool,
     pub small: bool,
     /// The directory with `agent.sh`, and `base.sh` or `turns.json` where there is one.
     pub dir: PathBuf,
@@ -143,6 +145,7 @@ impl Entry {
             naive_any: false,
             naive_why: String::new(),
             live: false,
+            own_environment: false,
             ..self.clone()
         }
     }
@@ -385,6 +388,7 @@ fn entry(dir: &Path, id: &str, kind: Kind) -> Result<Entry> {
         naive_any: fields.flag("naive_any")?,
         naive_why: naive.or(naive_refuses).unwrap_or_default(),
         live: fields.flag("live")?,
+        own_environment: fields.flag("own_environment")?,
         small: fields.flag("small")?,
         dir: dir.to_path_buf(),
     };
