@@ -123,8 +123,20 @@ pub(crate) enum TraceMode {
 pub(crate) enum Expect {
     /// Red before the change, green after it
     Fix,
+    /// The change's own tests: red without the change's product, green with it
+    New,
     /// Green before and after
     Guard,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Deps {
+    /// The check is inconclusive
+    Deny,
+    /// Somebody has to decide
+    Ask,
+    /// The environment needs nothing of the lockfile, or holds all that it names; not with --setup
+    Fetch,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -225,6 +237,12 @@ pub(crate) struct RunArgs {
     /// Time for one check, for example 10m
     #[arg(long, value_name = "TIME")]
     pub(crate) check_timeout: Option<Millis>,
+    /// How often each check is run, before and after; it must show the same every time
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10))]
+    pub(crate) repeats: u32,
+    /// What a changed lockfile means for the environment, which was made from the old one [default: deny]
+    #[arg(long, value_enum)]
+    pub(crate) deps: Option<Deps>,
     /// Claims that are judged before a red one is final [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) attempts: Option<u32>,
@@ -299,6 +317,12 @@ pub(crate) struct GateArgs {
     /// Time for one check, for example 10m
     #[arg(long, value_name = "TIME")]
     pub(crate) check_timeout: Option<Millis>,
+    /// How often each check is run, before and after; it must show the same every time
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10))]
+    pub(crate) repeats: u32,
+    /// What a changed lockfile means for the environment, which was made from the old one [default: deny]
+    #[arg(long, value_enum)]
+    pub(crate) deps: Option<Deps>,
     /// What may be changed, as a glob from the root; repeatable [default: all but protected]
     #[arg(long, value_name = "GLOB")]
     pub(crate) scope: Vec<String>,

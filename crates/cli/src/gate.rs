@@ -16,6 +16,8 @@ pub(crate) fn gate(args: &GateArgs) -> u8 {
         check_argv: &args.check_argv,
         expect: args.expect,
         check_timeout: args.check_timeout,
+        repeats: args.repeats,
+        deps: args.deps,
         attempts: None,
         no_check: false,
         scope: &args.scope,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use countersign_engine::{
-    Changes, CheckEvidence, Claim, GateView, HygieneFinding, HygieneKind, Mutants, View,
+    AttemptView, Changes, CheckEvidence, Claim, GateView, HygieneFinding, HygieneKind, Mutants, View,
 };
 use countersign_gates::Allowed;
 use countersign_kernel::Finding;
@@ -58,6 +58,8 @@ pub(crate) struct RunResult {
     pub(crate) task_digest: Option<Digest>,
     pub(crate) created_at: Option<Millis>,
     pub(crate) active_ms: Option<Millis>,
+    /// Each try to end, in order; the last one decided.
+    pub(crate) attempts: Vec<AttemptView>,
     pub(crate) degraded: Vec<String>,
     pub(crate) error: Option<ErrorResult>,
     pub(crate) rescued_from: Option<Reason>,
@@ -247,6 +249,7 @@ impl RunResult {
                 .then(|| Digest::of(view.input.as_bytes())),
             created_at: Some(view.created_at),
             active_ms: Some(view.active_ms),
+            attempts: view.attempts.clone(),
             degraded: view.degraded.clone(),
             error: view
                 .error
@@ -332,6 +335,7 @@ impl RunResult {
             task_digest: None,
             created_at: None,
             active_ms: None,
+            attempts: Vec::new(),
             degraded: Vec::new(),
             error: None,
             rescued_from: None,

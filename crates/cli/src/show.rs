@@ -90,6 +90,14 @@ fn for_people(shown: &Shown) -> String {
     if let Some(error) = &shown.result.error {
         out.push_str(&format!("error: {}\n", text::safe(&error.message)));
     }
+    for attempt in shown.result.attempts.iter().filter(|attempt| attempt.returned) {
+        let gate = attempt.gate.map_or("", |gate| gate.as_str());
+        let reason = attempt.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+        out.push_str(&format!("attempt {} went back to work: {gate}{reason}\n", attempt.attempt));
+        if let Some(detail) = attempt.detail.as_deref().filter(|detail| !detail.is_empty()) {
+            out.push_str(&format!("     {}\n", text::safe(detail).replace('\n', "\n     ")));
+        }
+    }
     for (key, gate) in &shown.result.gates {
         if gate.status == countersign_types::GateStatus::Absent {
             continue;

@@ -165,13 +165,14 @@ impl Workshop<'_> {
 
     pub(crate) async fn room(&mut self, turn: &Turn, check: CheckIndex, stop: &Stop) -> Outcome {
         let sealed = turn.sealed.ok_or_else(|| Fail::because(Reason::CheckpointLost, "nothing is sealed"))?;
-        let Judged { mut decision, receipt, observed, evidence } =
+        let Judged { mut decision, receipt, observed, mut evidence } =
             self.judge(turn, sealed.tree, check, stop).await?;
         if decision.status == GateStatus::Passed && !self.base_still_holds(turn, check, stop).await? {
             decision = CheckDecision::stale(
                 "the base shows something else now than in the earlier run that was remembered: the environment has \
                  changed; run again",
             );
+            evidence.cause = decision.cause;
         }
         let named = vec![
             ("detail", decision.detail.clone().into_bytes()),

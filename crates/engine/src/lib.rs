@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod attempts;
 mod candidate;
 mod cells;
 mod changed;
@@ -33,6 +34,7 @@ mod transcript;
 mod view;
 mod workshop;
 
+pub use attempts::AttemptView;
 pub use changed::{ChangeKind, ChangedPath, Changes};
 pub use countersign_gates::{CheckEvidence, Claim, ClaimKind, ClaimVerdict};
 pub use countersign_guest::protocol::{HygieneFinding, HygieneKind, MutantKind};

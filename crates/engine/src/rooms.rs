@@ -6,13 +6,15 @@ use countersign_cell::Cell;
 use countersign_gates::adapters::{Adapter, Canary, ReportPlan, ReportSource, report_path};
 use countersign_gates::{
     Base, BaseIds, BaseVerdict as GateBase, CheckDecision, CheckEvidence, CheckPlan, RedCause as GateCause,
-    Repeats, RoomEvidence, RoomJob, RoomRole, Seen, Tests,
+    RoomEvidence, RoomJob, RoomRole, Seen, Tests,
 };
 use countersign_guest::protocol::{Reply, Report, Request};
 use countersign_kernel::contract::CheckTerms;
 use countersign_kernel::{BaseVerdict, EffectResult, JobSummary, RedCause, Turn};
-use countersign_tree::Manifest;
-use countersign_types::{CheckIndex, Digest, JobEnd, JobReceipt, Reason, TierProperties};
+use countersign_tree::{Delta, Manifest};
+use countersign_types::{
+    Captured, CheckIndex, Digest, GateStatus, JobEnd, JobId, JobReceipt, Millis, Reason, TierProperties,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::cells::{self, Fail};
@@ -28,7 +30,7 @@ pub(crate) struct BaseSeen {
     by_name: bool,
     /// None: they are not known by name.
     ids: Option<BaseIds>,
-    room: RoomEvidence,
+    rooms: Vec<RoomEvidence>,
 }
 
 /// A base run that was seen before on the same tree in the same environment.
@@ -89,13 +91,21 @@ impl Workshop<'_> {
             return Ok((result, named));
         }
         let mut plan = CheckPlan::new(&terms, &self.contract.environment);
-        let mut ran = self.run_check(RoomRole::Base, 1, base, &plan, stop).await?;
-        if ran.took_no_reporter() && plan.adapter().is_some_and(Adapter::may_lack_reporter) {
+        let mut first = self.run_check(RoomRole::Base, 1, base, &plan, stop).await?;
+        if first.took_no_reporter() && plan.adapter().is_some_and(Adapter::may_lack_reporter) {
             plan = plan.without_adapter();
-            ran = self.run_check(RoomRole::Base, 1, base, &plan, stop).await?;
+            first = self.run_check(RoomRole::Base, 1, base, &plan, stop).await?;
         }
         let probe = turn.probe.map(end_of);
-        let judged = countersign_gates::judge_base(&terms, ran.seen(), probe.as_ref());
+        let mut rooms = vec![first.evidence.clone()];
+        let mut runs = vec![shown_on_base(&terms, &first, probe.as_ref())];
+        for repeat in 2..=terms.repeats {
+            let again = self.run_check(RoomRole::Base, repeat, base, &plan, stop).await?;
+            rooms.push(again.evidence.clone());
+            runs.push(shown_on_base(&terms, &again, probe.as_ref()));
+        }
+        let ran = first;
+        let (judged, ids) = countersign_gates::merge_base(&terms, runs);
         let (verdict, detail) = kernel_verdict(&judged);
         let detail = if matches!(verdict, BaseVerdict::Environment) {
             format!("{detail}\n{}", countersign_tools::operator_result(&ran.receipt))
@@ -103,11 +113,7 @@ impl Workshop<'_> {
             detail
         };
         let job = summary_of(&ran.receipt.end);
-        let seen = BaseSeen {
-            by_name: plan.adapter().is_some(),
-            ids: ran.report.as_ref().and_then(BaseIds::of),
-            room: ran.evidence,
-        };
+        let seen = BaseSeen { by_name: plan.adapter().is_some(), ids, rooms };
         let named = vec![
             ("detail", detail.clone().into_bytes()),
             ("stdout", cells::kept(&ran.receipt.stdout)),
@@ -136,33 +142,82 @@ impl Workshop<'_> {
         let Some(base) = base else {
             return Err(Fail::because(Reason::CheckpointLost, "the check has no base run"));
         };
-        let base_seen = self.base_seen.get(&check).cloned();
+        let seen = self.base_seen.get(&check).cloned();
         let plan = self.plan_like_base(check, &terms);
-        let ran = self.run_check(RoomRole::Final, 1, tree, &plan, stop).await?;
-        // Asked only when the check did not pass: is it the tree or the machine?
-        let probe = if ran.receipt.end == (JobEnd::Exited { code: 0 }) {
-            None
-        } else {
-            self.probe_in_room(stop).await?
-        };
-        let changed = self.drifted(ran.drift, base.drift);
+        let manifest = self.tree(tree)?;
+        let base_manifest = self.facts()?.tree;
+        let mut evidence = CheckEvidence::of_base(
+            check.0,
+            plan.adapter().map(Adapter::name),
+            seen.as_ref().and_then(|seen| seen.ids.as_ref()),
+            terms.repeats,
+        );
+        evidence.rooms = seen.iter().flat_map(|seen| seen.rooms.clone()).collect();
+        let lockfiles = countersign_gates::changed_lockfiles(&base_manifest, &manifest);
+        if let Some(decision) = countersign_gates::judge_deps(self.contract.deps, &lockfiles) {
+            evidence.cause = decision.cause;
+            let receipt = not_run()?;
+            return Ok(Judged { decision, receipt, observed: TierProperties::new(), evidence });
+        }
         let verdict = gate_verdict(base.verdict);
-        let against = Base { verdict: &verdict, ids: base_seen.as_ref().and_then(|seen| seen.ids.as_ref()) };
-        let decision = countersign_gates::judge_final(&terms, against, ran.seen(), probe.as_ref(), changed);
-        let green = u32::from(decision.status == countersign_types::GateStatus::Passed);
-        let evidence = CheckEvidence {
-            check: check.0,
-            runner: plan.adapter().map(|adapter| adapter.name().to_owned()),
-            channel: ran.evidence.channel,
-            expected: decision.counts.map(|counts| counts.expected),
-            passed: decision.counts.map(|counts| counts.passed),
-            missing: decision.counts.map(|counts| counts.missing),
-            canary: ran.evidence.canary,
-            repeats: Repeats { asked: 1, green },
-            control: None,
-            rooms: base_seen.iter().map(|seen| seen.room.clone()).chain([ran.evidence]).collect(),
-        };
+        let against = Base { verdict: &verdict, ids: seen.as_ref().and_then(|seen| seen.ids.as_ref()) };
+        let mut runs: Vec<(CheckDecision, Ran)> = Vec::new();
+        for repeat in 1..=terms.repeats.max(1) {
+            let ran = self.run_check(RoomRole::Final, repeat, tree, &plan, stop).await?;
+            // Asked only when the check did not pass: is it the tree or the machine?
+            let probe = if ran.receipt.end == (JobEnd::Exited { code: 0 }) {
+                None
+            } else {
+                self.probe_in_room(stop).await?
+            };
+            let changed = self.drifted(ran.drift, base.drift);
+            let decision =
+                countersign_gates::judge_final(&terms, against, ran.seen(), probe.as_ref(), changed);
+            evidence.rooms.push(ran.evidence.clone());
+            runs.push((decision, ran));
+        }
+        let passed = |decision: &CheckDecision| decision.status == GateStatus::Passed;
+        let green = runs.iter().filter(|(decision, _)| passed(decision)).count();
+        evidence.repeats.green = u32::try_from(green).unwrap_or(u32::MAX);
+        let mut decision =
+            countersign_gates::merge_final(runs.iter().map(|(decision, _)| decision.clone()).collect());
+        // What people and the agent read is the run that decided.
+        let shown = runs.iter().position(|(run, _)| !passed(run)).unwrap_or_default();
+        let (_, ran) = runs.swap_remove(shown);
+        if passed(&decision) && countersign_gates::wants_control(terms.expect) {
+            let control = match self.control_tree(&base_manifest, &manifest)? {
+                Some(control) => Some(self.run_check(RoomRole::Control, 1, control, &plan, stop).await?),
+                None => None,
+            };
+            evidence.rooms.extend(control.as_ref().map(|control| control.evidence.clone()));
+            let seen = control.as_ref().map(Ran::seen);
+            let probed = turn.probe == Some(JobSummary::Exited { code: 0 });
+            (decision, evidence.control) =
+                countersign_gates::judge_control(&terms, against, decision, ran.seen(), seen, probed);
+        }
+        evidence.conclude(&decision, ran.evidence.channel, ran.evidence.canary);
         Ok(Judged { decision, receipt: ran.receipt, observed: ran.observed, evidence })
+    }
+
+    /// The base with everything of the change that is not the product. None: the change has nothing else.
+    fn control_tree(&mut self, base: &Manifest, tree: &Manifest) -> Result<Option<Digest>, Fail> {
+        let fence = self.fence(base)?;
+        let mut delta = Delta::default();
+        for change in base.changes_to(tree) {
+            if fence.is_beside_product(&change.path) {
+                match change.after {
+                    Some(entry) => delta.put.push(entry),
+                    None => delta.remove.push(change.path),
+                }
+            }
+        }
+        if delta.is_empty() {
+            return Ok(None);
+        }
+        let control = base.with(&delta);
+        let digest = control.digest();
+        self.keep(digest, control);
+        Ok(Some(digest))
     }
 
     /// A base result that an earlier run left is good enough to begin with, because a wrong one only costs work. A pass
@@ -220,10 +275,31 @@ impl Workshop<'_> {
         plan: &CheckPlan,
         stop: &Stop,
     ) -> Result<Ran, Fail> {
+        match self.try_check(role, repeat, tree, plan, stop).await {
+            // A cell that died or could not be made says nothing about the tree: once more, and that is said.
+            Err(Fail::Failed { failure, .. }) if failure.reason == Reason::CellDied && !stop.is_set() => {
+                let mut ran = self.try_check(role, repeat, tree, plan, stop).await?;
+                ran.evidence.retried = true;
+                Ok(ran)
+            }
+            other => other,
+        }
+    }
+
+    async fn try_check(
+        &mut self,
+        role: RoomRole,
+        repeat: u32,
+        tree: Digest,
+        plan: &CheckPlan,
+        stop: &Stop,
+    ) -> Result<Ran, Fail> {
         let (cell, manifest) = self.room_with(tree).await?;
         let ran = self.run_check_in(cell.as_ref(), role, repeat, &manifest, plan, stop).await;
-        cell.end(true).await?;
-        ran
+        let ended = cell.end(true).await;
+        let ran = ran?;
+        ended?;
+        Ok(ran)
     }
 
     async fn run_check_in(
@@ -259,6 +335,7 @@ impl Workshop<'_> {
             tree: tree.digest(),
             end: receipt.end.clone(),
             wall_ms: receipt.wall,
+            retried: false,
             channel: run.channel(),
             overlay: run.overlay_digest(&nonce),
             report: report.as_ref().map(|report| report.complete),
@@ -336,6 +413,19 @@ impl Workshop<'_> {
             .cloned()
             .ok_or_else(|| Fail::because(Reason::Config, "the contract has no such check"))
     }
+}
+
+fn shown_on_base(terms: &CheckTerms, ran: &Ran, probe: Option<&JobEnd>) -> (GateBase, Option<BaseIds>) {
+    let verdict = countersign_gates::judge_base(terms, ran.seen(), probe);
+    (verdict, ran.report.as_ref().and_then(BaseIds::of))
+}
+
+/// The receipt of a check that was not started.
+fn not_run() -> Result<JobReceipt, Fail> {
+    let job = JobId::new("none").map_err(|e| Fail::because(Reason::CellDied, e.to_string()))?;
+    let nothing = Captured::default();
+    let (stdout, stderr) = (nothing.clone(), nothing);
+    Ok(JobReceipt { job, end: JobEnd::Canceled, stdout, stderr, wall: Millis(0), killed: 0 })
 }
 
 pub(crate) fn bytes_of(value: &impl Serialize) -> Result<Vec<u8>, Fail> {

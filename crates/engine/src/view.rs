@@ -13,6 +13,7 @@ use countersign_types::{
 };
 use serde::Deserialize;
 
+use crate::attempts::{AttemptView, attempts};
 use crate::changed::Changes;
 use crate::error::EngineError;
 use crate::hygiene::Looked;
@@ -56,6 +57,8 @@ pub struct View {
     pub cost: Option<Money>,
     pub tier: Option<Tier>,
     pub observed: TierProperties,
+    /// Each try to end, in order.
+    pub attempts: Vec<AttemptView>,
     /// What did not work without changing the outcome, in our words.
     pub degraded: Vec<String>,
     pub error: Option<ErrorView>,
@@ -198,6 +201,7 @@ impl View {
             cost: None,
             tier: None,
             observed: TierProperties::new(),
+            attempts: Vec::new(),
             degraded: Vec::new(),
             error: None,
             rescued_from: None,
@@ -357,6 +361,7 @@ impl View {
             }
         }
         self.claims = crate::claims::of(self, events, texts).await?;
+        self.attempts = attempts(events, texts).await?;
         self.settle_error(setup_detail);
         Ok(())
     }

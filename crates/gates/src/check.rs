@@ -6,6 +6,7 @@ use countersign_types::{GateStatus, JobEnd, JobReceipt, Reason, Strength, Streng
 use serde::{Deserialize, Serialize};
 
 use crate::adapters::{Canary, adapter_of};
+use crate::evidence::Cause;
 use crate::ids::{BaseIds, Compared, any_ran, is_red};
 use crate::runner::{Meaning, Runner, base_name, is_python, python_module};
 
@@ -61,7 +62,7 @@ impl<'a> Seen<'a> {
         Self { receipt, report: None }
     }
 
-    fn whole(&self) -> Option<&'a Report> {
+    pub(crate) fn whole(&self) -> Option<&'a Report> {
         self.report.filter(|report| report.complete)
     }
 }
@@ -91,6 +92,9 @@ pub struct CheckDecision {
     /// Expected tests by result. None: they are not known by name.
     #[serde(default)]
     pub counts: Option<Counts>,
+    /// Why it did not pass.
+    #[serde(default)]
+    pub cause: Option<Cause>,
 }
 
 /// Expected tests on the final tree.
@@ -103,24 +107,41 @@ pub struct Counts {
 
 impl CheckDecision {
     fn not_passed(status: GateStatus, reason: Reason, detail: String) -> Self {
-        Self { status, reason: Some(reason), detail, strength: None, withheld: false, counts: None }
+        let (reason, strength) = (Some(reason), None);
+        Self { status, reason, detail, strength, withheld: false, counts: None, cause: None }
     }
 
     /// It says nothing about the tree.
     #[must_use]
     pub fn inconclusive(detail: impl Into<String>) -> Self {
         Self::not_passed(GateStatus::Unverifiable, Reason::CheckInconclusive, detail.into())
+            .because(Cause::Environment)
     }
 
     #[must_use]
     pub fn failed(detail: impl Into<String>) -> Self {
-        Self::not_passed(GateStatus::Failed, Reason::CheckFailed, detail.into())
+        Self::not_passed(GateStatus::Failed, Reason::CheckFailed, detail.into()).because(Cause::Test)
     }
 
     /// It passed, and not on what would be delivered.
     #[must_use]
     pub fn stale(detail: impl Into<String>) -> Self {
-        Self::not_passed(GateStatus::Unverifiable, Reason::EvidenceStale, detail.into())
+        Self::not_passed(GateStatus::Unverifiable, Reason::EvidenceStale, detail.into()).because(Cause::Tree)
+    }
+
+    /// Only a person can say whether it may go on, and there is none to ask.
+    #[must_use]
+    pub fn blocked(detail: impl Into<String>) -> Self {
+        Self::not_passed(GateStatus::Unverifiable, Reason::ApprovalImpossible, detail.into())
+    }
+
+    #[must_use]
+    pub fn because(self, cause: Cause) -> Self {
+        Self { cause: Some(cause), ..self }
+    }
+
+    pub(crate) fn with_counts_of(self, other: &Self) -> Self {
+        Self { counts: other.counts, ..self }
     }
 
     fn withheld(self) -> Self {
@@ -175,6 +196,11 @@ pub fn judge_base(terms: &CheckTerms, seen: Seen<'_>, probe: Option<&JobEnd>) ->
     match (terms.expect, meaning) {
         (_, Meaning::NoAnswer(what)) => environment(&what, INSTALL),
         (_, Meaning::RunnerBroke(what)) => environment(what, INSTALL),
+        // The tests are not there yet: green, nothing at all, or a command that names what the change will bring.
+        (Expect::New, Meaning::Green | Meaning::NoTests) => BaseVerdict::Green,
+        (Expect::New, Meaning::TestsFailed | Meaning::NotCollected(_) | Meaning::Red) => {
+            BaseVerdict::Red { cause: if by_name || probed { RedCause::Test } else { RedCause::Unknown } }
+        }
         (_, Meaning::NoTests) => environment("the runner found no tests", "name the tests in the check's command"),
         (Expect::Fix, Meaning::Green) => BaseVerdict::AlreadyGreen {
             detail: "the check already passes on the base, so a pass would prove nothing; if it must only stay green, \
@@ -260,9 +286,17 @@ fn decide(
         return CheckDecision::inconclusive(detail);
     }
     match meaning {
-        Meaning::NoAnswer(what) => CheckDecision::inconclusive(what),
+        Meaning::NoAnswer(what) => {
+            let machine = !matches!(end, JobEnd::Exited { .. } | JobEnd::NotStarted { .. });
+            let cause = if machine { Cause::Infra } else { Cause::Environment };
+            CheckDecision::inconclusive(what).because(cause)
+        }
         Meaning::RunnerBroke(what) => CheckDecision::inconclusive(what),
         Meaning::NoTests => no_tests("the runner found no tests"),
+        Meaning::TestsFailed if only_flaky_failed(base, seen, compared) => match seen.report {
+            Some(report) => green_by_ids(terms, base, report, compared),
+            None => CheckDecision::failed(how_it_ended(end)),
+        },
         // The same environment collected on the base or was probed there, so the tree made this: red.
         Meaning::TestsFailed | Meaning::NotCollected(_) | Meaning::Red => {
             CheckDecision::failed(match compared.and_then(Compared::sentence) {
@@ -304,7 +338,8 @@ fn green_by_ids(
             "exit code 0, and the runner's report was cut: something ended the process before the runner's own end"
         } else {
             "exit code 0, and the runner left no report that can be read"
-        });
+        })
+        .because(Cause::Report);
     }
     let canary = Canary::of(report);
     if canary == Canary::Denied {
@@ -328,6 +363,7 @@ fn green_by_ids(
     }
     if base.ids.is_some_and(|ids| ids.canary == Canary::Seen) && canary != Canary::Seen {
         return CheckDecision::inconclusive("the canary that failed on the base did not come to its end")
+            .because(Cause::Report)
             .withheld();
     }
     let by_code = green_by_code(terms.expect, base.verdict);
@@ -339,7 +375,7 @@ fn green_by_ids(
     let expected = ids.failed.len() + ids.passed.len();
     let turned = match terms.expect {
         Expect::Fix => format!("{} that failed on the base among them", ids.failed.len()),
-        Expect::Guard => "all of which passed on the base".to_owned(),
+        Expect::Guard | Expect::New => "all of which passed on the base".to_owned(),
     };
     let level = if canary == Canary::Seen { StrengthLevel::Canary } else { StrengthLevel::Ids };
     let in_process = adapter_of(&terms.argv).map_or(strength.in_process, |adapter| adapter.in_process());
@@ -351,6 +387,8 @@ fn names_enough(expect: Expect, ids: &BaseIds) -> bool {
     match expect {
         Expect::Fix => !ids.failed.is_empty(),
         Expect::Guard => !ids.passed.is_empty(),
+        // What is new has no name on the base: the control says how strong it is.
+        Expect::New => false,
     }
 }
 
@@ -363,11 +401,24 @@ fn passed(detail: String, level: StrengthLevel, in_process: bool) -> CheckDecisi
         strength,
         withheld: false,
         counts: None,
+        cause: None,
     }
 }
 
 fn no_tests(detail: &str) -> CheckDecision {
     CheckDecision::not_passed(GateStatus::Unverifiable, Reason::NoTestsRan, detail.to_owned())
+        .because(Cause::Test)
+}
+
+/// The runner says that tests failed, and all that did are quarantined.
+fn only_flaky_failed(base: Base<'_>, seen: Seen<'_>, compared: Option<&Compared>) -> bool {
+    let (Some(ids), Some(report), Some(compared)) = (base.ids, seen.whole(), compared) else { return false };
+    let failed = report.cases.iter().any(|case| is_red(case.status));
+    failed
+        && report.broken.is_empty()
+        && compared.holds()
+        && compared.others.is_empty()
+        && !ids.flaky.is_empty()
 }
 
 /// None where the base was never fit to start from: a pass on top of it is no pass.
@@ -375,7 +426,8 @@ fn green_strength(expect: Expect, base: &BaseVerdict) -> Option<StrengthLevel> {
     match (expect, base) {
         (Expect::Fix, BaseVerdict::Red { cause: RedCause::Test }) => Some(StrengthLevel::RedBefore),
         (Expect::Fix, BaseVerdict::Red { cause: RedCause::Unknown })
-        | (Expect::Guard, BaseVerdict::Green) => Some(StrengthLevel::ExitCode),
+        | (Expect::Guard, BaseVerdict::Green)
+        | (Expect::New, BaseVerdict::Green | BaseVerdict::Red { .. }) => Some(StrengthLevel::ExitCode),
         _ => None,
     }
 }

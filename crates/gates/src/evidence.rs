@@ -4,6 +4,8 @@ use countersign_types::{Digest, JobEnd, Millis};
 use serde::{Deserialize, Serialize};
 
 use crate::adapters::{Canary, Channel};
+use crate::check::CheckDecision;
+use crate::ids::BaseIds;
 
 /// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,11 +15,15 @@ pub struct CheckEvidence {
     /// The runner whose tests were seen one by one. None: only exit codes were.
     pub runner: Option<String>,
     pub channel: Channel,
+    /// Why it did not pass. None: it passed.
+    pub cause: Option<Cause>,
     /// Tests that had to pass. None: the runner's tests are not known by name.
     pub expected: Option<u64>,
     pub passed: Option<u64>,
     /// Expected, and without a result.
     pub missing: Option<u64>,
+    /// Tests that did not always do the same on the base, so that nothing was expected of them. At most 50 names.
+    pub flaky: Vec<String>,
     pub canary: Canary,
     /// Runs on the final tree.
     pub repeats: Repeats,
@@ -25,6 +31,63 @@ pub struct CheckEvidence {
     pub control: Option<Control>,
     /// In the order in which they were used.
     pub rooms: Vec<RoomEvidence>,
+}
+
+impl CheckEvidence {
+    /// Names of flaky tests that are told.
+    const MAX_FLAKY: usize = 50;
+
+    /// Before the final tree was tried.
+    #[must_use]
+    pub fn of_base(check: u32, runner: Option<&str>, ids: Option<&BaseIds>, asked: u32) -> Self {
+        let flaky = ids.iter().flat_map(|ids| &ids.flaky).take(Self::MAX_FLAKY);
+        Self {
+            check,
+            runner: runner.map(str::to_owned),
+            channel: Channel::ExitCode,
+            cause: None,
+            expected: None,
+            passed: None,
+            missing: None,
+            flaky: flaky.map(|id| crate::feedback::short(id)).collect(),
+            canary: Canary::Absent,
+            repeats: Repeats { asked, green: 0 },
+            control: None,
+            rooms: Vec::new(),
+        }
+    }
+
+    /// What the run that decided showed.
+    pub fn conclude(&mut self, decision: &CheckDecision, channel: Channel, canary: Canary) {
+        self.channel = channel;
+        self.canary = canary;
+        self.cause = decision.cause;
+        self.expected = decision.counts.map(|counts| counts.expected);
+        self.passed = decision.counts.map(|counts| counts.passed);
+        self.missing = decision.counts.map(|counts| counts.missing);
+    }
+}
+
+/// What kept a check from passing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The tests, or the runner because of what the tree holds.
+    Test,
+    /// This machine: time, memory, disk, a cell that died.
+    Infra,
+    /// The environment: its probe fails, a program is missing, the runner itself breaks.
+    Environment,
+    /// A lockfile differs from the one that the environment was made from.
+    Dependencies,
+    /// Not the same in every run on the same files.
+    Flaky,
+    /// It is green without the product's change too.
+    Control,
+    /// The runner's report is cut, absent or not understood.
+    Report,
+    /// What was judged is not what would be delivered.
+    Tree,
 }
 
 /// How often the same was tried.
@@ -55,6 +118,8 @@ pub struct RoomEvidence {
     #[serde(flatten)]
     pub end: JobEnd,
     pub wall_ms: Millis,
+    /// The first try failed through a fault of this machine, and this is the second.
+    pub retried: bool,
     pub channel: Channel,
     /// What the verifier brought into it.
     pub overlay: Option<Digest>,

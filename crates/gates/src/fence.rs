@@ -312,6 +312,19 @@ impl Fence {
             .any(|e| e.path.as_bytes().ends_with(ending) && parent(e.path.as_bytes()) == dir)
     }
 
+    /// Whether the file is no part of the product: a test by rule, or what a runner loads by itself. Manifests and build
+    /// scripts are the product's.
+    #[must_use]
+    pub fn is_beside_product(&self, path: &TreePath) -> bool {
+        let tests = self
+            .active
+            .iter()
+            .filter(|active| matches!(active.rule.means, Means::ProtectedExisting | Means::AutoLoaded));
+        tests.into_iter().any(|active| active.matches(path.as_bytes(), &self.package_dirs))
+            || self.is_linked_test(path)
+            || self.named.files.contains_key(path)
+    }
+
     /// Whether a rule protects an existing file at this path.
     fn protects_existing(&self, path: &[u8]) -> bool {
         let existing = self.active.iter().filter(|active| active.rule.means == Means::ProtectedExisting);

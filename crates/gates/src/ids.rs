@@ -72,12 +72,7 @@ impl BaseIds {
             }
         }
         let passes_below = |file: &str| {
-            report.cases.iter().any(|case| {
-                case.status == TestStatus::Passed
-                    && case.id.strip_prefix(file).is_some_and(|rest| {
-                        rest.is_empty() || rest.starts_with("::") || rest.starts_with('.')
-                    })
-            })
+            report.cases.iter().any(|case| case.status == TestStatus::Passed && is_below(&case.id, file))
         };
         compared.unread = self.broken.iter().filter(|file| !passes_below(file)).cloned().collect();
         let expected =
@@ -139,4 +134,10 @@ pub(crate) fn any_ran(report: &Report) -> bool {
 
 pub(crate) const fn is_red(status: TestStatus) -> bool {
     matches!(status, TestStatus::Failed | TestStatus::Error)
+}
+
+/// Is the test one of a file's or a group's, as runners write it?
+pub(crate) fn is_below(id: &str, file: &str) -> bool {
+    id.strip_prefix(file)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with("::") || rest.starts_with('.'))
 }

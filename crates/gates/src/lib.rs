@@ -13,11 +13,14 @@
 pub mod adapters;
 mod check;
 mod claims;
+mod control;
+mod deps;
 mod evidence;
 mod feedback;
 mod fence;
 mod ids;
 mod programs;
+mod repeat;
 mod room;
 pub mod rules;
 mod runner;
@@ -29,10 +32,13 @@ pub use check::{
     weakest,
 };
 pub use claims::{Claim, ClaimFacts, ClaimKind, ClaimVerdict, Ran, claims, is_named_as_a_test};
-pub use evidence::{CheckEvidence, Control, Repeats, RoomEvidence, RoomRole, Tests};
+pub use control::{judge_control, wants_control};
+pub use deps::{changed_lockfiles, judge_deps};
+pub use evidence::{Cause, CheckEvidence, Control, Repeats, RoomEvidence, RoomRole, Tests};
 pub use feedback::{FEEDBACK_LIMIT, FeedbackItem, feedback};
 pub use fence::{Allowed, Fence, FencePlan, GateDecision};
 pub use ids::{BaseIds, Compared};
+pub use repeat::{merge_base, merge_final};
 pub use room::{CellPaths, CheckPlan, RoomJob, job_env};
 pub use runner::Runner;
 pub use scope::{Scope, scope_violations};

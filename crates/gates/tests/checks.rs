@@ -17,7 +17,12 @@ const CARGO: &[&str] = &["cargo", "test", "--offline"];
 const SHELL: &[&str] = &["sh", "-c", "pytest"];
 
 fn terms(argv: &[&str], expect: Expect) -> CheckTerms {
-    CheckTerms { argv: argv.iter().map(|w| (*w).to_owned()).collect(), expect, timeout: Millis(1000) }
+    CheckTerms {
+        argv: argv.iter().map(|w| (*w).to_owned()).collect(),
+        expect,
+        timeout: Millis(1000),
+        repeats: 1,
+    }
 }
 
 /// A base of which only the exit code was seen.

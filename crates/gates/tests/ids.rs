@@ -2,7 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside of test functions")]
 
 use countersign_gates::adapters::Canary;
-use countersign_gates::{Base, BaseIds, BaseVerdict, CheckDecision, RedCause, Seen, judge_base, judge_final};
+use countersign_gates::{
+    Base, BaseIds, BaseVerdict, Cause, CheckDecision, Control, RedCause, Seen, judge_base, judge_control,
+    judge_final, merge_base, merge_final,
+};
 use countersign_guest::protocol::{Report, TestCase, TestStatus};
 use countersign_kernel::contract::{CheckTerms, Expect};
 use countersign_types::{
@@ -13,7 +16,7 @@ const RED: BaseVerdict = BaseVerdict::Red { cause: RedCause::Test };
 
 fn terms(expect: Expect) -> CheckTerms {
     let argv = ["python3", "-m", "pytest"].map(str::to_owned).to_vec();
-    CheckTerms { argv, expect, timeout: Millis(1000) }
+    CheckTerms { argv, expect, timeout: Millis(1000), repeats: 1 }
 }
 
 fn exit(code: i32) -> JobReceipt {
@@ -149,4 +152,106 @@ fn a_base_is_judged_by_what_its_tests_did() {
     assert!(environment(&judge_base(&terms(Expect::Guard), seen, None)));
     assert_eq!(BaseIds::of(&cut), None);
     assert_eq!(BaseIds::of(&report("a+ *c-")).unwrap().canary, Canary::Seen);
+}
+
+#[test]
+fn what_is_not_always_the_same_is_flaky_and_never_a_pass() {
+    let ids = |text: &str| BaseIds::of(&report(text));
+    let fix = terms(Expect::Fix);
+    let merged = |expect, runs: &[(&BaseVerdict, &str)]| {
+        let runs = runs.iter().map(|(verdict, text)| ((*verdict).clone(), ids(text))).collect();
+        merge_base(&terms(expect), runs)
+    };
+    let green = BaseVerdict::AlreadyGreen { detail: String::new() };
+    // A test that flaps is quarantined: nothing is expected of it.
+    let (verdict, quarantined) = merged(Expect::Fix, &[(&RED, "bug- ok+ flap+"), (&RED, "bug- ok+ flap-")]);
+    let quarantined = quarantined.unwrap();
+    assert_eq!(verdict, RED);
+    assert!(quarantined.flaky.contains("flap") && quarantined.failed.contains("bug"));
+    assert_eq!((quarantined.failed.len(), quarantined.passed.len()), (1, 1));
+    // One that is there only sometimes flaps too.
+    let (_, gone) = merged(Expect::Fix, &[(&RED, "bug- here+"), (&RED, "bug-")]);
+    assert!(gone.unwrap().flaky.contains("here"));
+    // A base whose only red is flaky, or that is red only sometimes, shows nothing.
+    for runs in [[(&RED, "flap- ok+"), (&green, "flap+ ok+")], [(&green, "ok+"), (&RED, "ok+")]] {
+        let (verdict, _) = merged(Expect::Fix, &runs);
+        assert!(
+            matches!(&verdict, BaseVerdict::Environment { detail } if detail.contains("flaky")),
+            "{verdict:?}"
+        );
+    }
+    let environment = BaseVerdict::Environment { detail: "red".to_owned() };
+    let (verdict, _) = merged(Expect::Guard, &[(&BaseVerdict::Green, "ok+ f+"), (&environment, "ok+ f-")]);
+    assert_eq!(verdict, BaseVerdict::Green, "only what flaps was red");
+    let (verdict, _) = merged(Expect::Guard, &[(&environment, "ok+ bug-"), (&environment, "ok+ bug-")]);
+    assert_eq!(verdict, environment);
+
+    // On the final tree a quarantined test may fail, another may not.
+    let final_run = |code, text: &str| {
+        let (receipt, report) = (exit(code), report(text));
+        let seen = Seen { receipt: &receipt, report: Some(&report) };
+        judge_final(&fix, Base { verdict: &RED, ids: Some(&quarantined) }, seen, None, false)
+    };
+    assert_eq!(final_run(1, "bug+ ok+ flap-").status, GateStatus::Passed);
+    assert_eq!(final_run(0, "bug+ ok+ flap+").status, GateStatus::Passed);
+    assert_eq!(final_run(1, "bug+ ok+ flap- other-").reason, Some(Reason::CheckFailed));
+    assert_eq!(final_run(1, "bug- ok+ flap-").reason, Some(Reason::CheckFailed));
+    // All of K, or nothing.
+    let (pass, fail) = (final_run(0, "bug+ ok+"), final_run(1, "bug- ok+"));
+    assert_eq!(merge_final(vec![pass.clone(), pass.clone()]).status, GateStatus::Passed);
+    assert_eq!(merge_final(vec![fail.clone(), fail.clone()]).cause, Some(Cause::Test));
+    for mixed in [vec![pass.clone(), fail.clone()], vec![fail, pass.clone(), pass]] {
+        let count = mixed.len();
+        let decision = merge_final(mixed);
+        assert_eq!(
+            (decision.status, decision.reason, decision.cause),
+            (GateStatus::Unverifiable, Some(Reason::CheckInconclusive), Some(Cause::Flaky))
+        );
+        assert!(decision.detail.contains(&format!("of {count} runs")), "{}", decision.detail);
+    }
+}
+
+#[test]
+fn the_control_says_whose_green_it_is() {
+    let control = |expect, base: &str, after: &str, control: Option<(i32, &str)>| {
+        let ids = ids_of(base);
+        let verdict = if expect == Expect::Fix { RED } else { BaseVerdict::Green };
+        let base = Base { verdict: &verdict, ids: Some(&ids) };
+        let (receipt, report) = (exit(0), report(after));
+        let seen = Seen { receipt: &receipt, report: Some(&report) };
+        let decision = judge_final(&terms(expect), base, seen, None, false);
+        assert_eq!(decision.status, GateStatus::Passed, "{decision:?}");
+        let tried = control.map(|(code, text)| (exit(code), self::report(text)));
+        let tried = tried.as_ref().map(|(receipt, report)| Seen { receipt, report: Some(report) });
+        judge_control(&terms(expect), base, decision, seen, tried, false)
+    };
+    let level = |decision: &CheckDecision| decision.strength.map(|strength| strength.level);
+    let (decision, seen) = control(Expect::Fix, "bug-", "bug+ new+", Some((1, "bug- new-")));
+    assert_eq!((decision.status, seen), (GateStatus::Passed, Some(Control::Red)));
+    let (decision, seen) = control(Expect::Fix, "bug-", "bug+ new+", Some((0, "bug+ new+")));
+    assert_eq!((decision.cause, seen), (Some(Cause::Control), Some(Control::Green)));
+    // The new test is red without the product, and the bug's test is not: the product did not turn it.
+    let (decision, _) = control(Expect::Fix, "bug-", "bug+ new+", Some((1, "bug+ new-")));
+    assert_eq!(decision.reason, Some(Reason::CheckFailed));
+    let (decision, seen) = control(Expect::Fix, "bug-", "bug+", None);
+    assert_eq!((decision.status, seen), (GateStatus::Passed, None));
+
+    let (decision, _) = control(Expect::New, "ok+ *c-", "ok+ new+ *c-", Some((1, "ok+ new- *c-")));
+    assert_eq!(level(&decision), Some(StrengthLevel::Canary));
+    let (decision, _) = control(Expect::New, "ok+", "ok+ new+", Some((1, "ok+ new-")));
+    assert_eq!(level(&decision), Some(StrengthLevel::Ids));
+    let (decision, _) = control(Expect::New, "ok+", "ok+ n.py::a+", Some((2, "?n.py")));
+    assert_eq!(level(&decision), Some(StrengthLevel::RedBefore));
+    for (tried, word) in [(None, "brings no test"), (Some((0, "ok+ new+")), "no test of the change fails")] {
+        let (decision, _) = control(Expect::New, "ok+", "ok+ new+", tried);
+        assert_eq!((decision.reason, decision.cause), (Some(Reason::CheckFailed), Some(Cause::Control)));
+        assert!(decision.detail.contains(word), "{decision:?}");
+    }
+    // A base test that breaks without the product is none of the change's.
+    let (decision, _) = control(Expect::New, "ok+", "ok+ new+", Some((1, "ok- new+")));
+    assert_eq!(decision.reason, Some(Reason::CheckFailed));
+}
+
+fn ids_of(text: &str) -> BaseIds {
+    BaseIds::of(&report(text)).unwrap()
 }

@@ -47,6 +47,8 @@ pub struct Contract {
     pub detectors: Detectors,
     /// Instruction files of the repository are read as data at the start.
     pub repository_instructions: bool,
+    #[serde(default)]
+    pub deps: Deps,
     /// Somebody's finished work, which is judged as it is. No model is called and no tool runs. None: an agent works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidate: Option<Candidate>,
@@ -185,6 +187,26 @@ pub struct CheckTerms {
     pub argv: Vec<String>,
     pub expect: Expect,
     pub timeout: Millis,
+    /// How often it is run on the base and on the final tree. Green is all of them. At least 1.
+    #[serde(default = "once")]
+    pub repeats: u32,
+}
+
+const fn once() -> u32 {
+    1
+}
+
+/// What a lockfile of the final tree that differs from the base's means: the environment was made from the base's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Deps {
+    /// The check cannot be concluded.
+    #[default]
+    Deny,
+    /// A person decides.
+    Ask,
+    /// The environment holds what the final tree's lockfiles name.
+    Fetch,
 }
 
 /// What a check must show.
@@ -193,6 +215,8 @@ pub struct CheckTerms {
 pub enum Expect {
     /// Red on the base for a test reason, green on the final tree.
     Fix,
+    /// The change's own tests: red against the base's product, green on the final tree.
+    New,
     /// Green on both.
     Guard,
 }

@@ -334,6 +334,7 @@ impl Expect {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fix => "fix",
+            Self::New => "new",
             Self::Guard => "guard",
         }
     }

@@ -47,6 +47,7 @@ fn contract(preset: &str, turns: u32) -> Contract {
         },
         detectors: Detectors::V1,
         repository_instructions: true,
+        deps: countersign_kernel::contract::Deps::default(),
         candidate: None,
     }
 }

@@ -32,6 +32,7 @@ fn contract(dice: &mut Dice<'_>) -> Contract {
             argv: vec![format!("check{n}")],
             expect: if dice.one_in(3) { Expect::Guard } else { Expect::Fix },
             timeout: Millis(1000),
+            repeats: 1,
         })
         .collect::<Vec<_>>();
     let question = dice.one_in(4);
@@ -80,6 +81,7 @@ fn contract(dice: &mut Dice<'_>) -> Contract {
         },
         detectors: if dice.one_in(4) { Detectors::Off } else { Detectors::V1 },
         repository_instructions: true,
+        deps: countersign_kernel::contract::Deps::default(),
         candidate,
     }
 }
@@ -104,7 +106,7 @@ fn result(dice: &mut Dice<'_>, kind: EffectKind, expect: impl Fn(CheckIndex) -> 
                 (1, Expect::Fix) => BaseVerdict::AlreadyGreen,
                 (2, Expect::Fix) => BaseVerdict::Red { cause: RedCause::Unknown },
                 (_, Expect::Fix) => BaseVerdict::Red { cause: RedCause::Test },
-                (_, Expect::Guard) => BaseVerdict::Green,
+                (_, Expect::Guard | Expect::New) => BaseVerdict::Green,
             };
             EffectResult::BaseRun { verdict, job, cached: false, drift: None }
         }

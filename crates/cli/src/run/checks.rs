@@ -37,10 +37,21 @@ pub(super) fn parse(wish: &Wish<'_>, timeout: Millis) -> Result<Commands, Refusa
     }
     let expect = match wish.expect {
         Some(args::Expect::Guard) => Expect::Guard,
+        Some(args::Expect::New) => Expect::New,
         Some(args::Expect::Fix) | None => Expect::Fix,
     };
+    if wish.deps == Some(args::Deps::Fetch) && wish.setup.is_some() {
+        return Err(Refusal::usage(
+            "--deps fetch cannot be used with --setup: it would run the setup again on the changed lockfile, and nothing \
+             shows that a setup command runs no code of a package; make the environment from the new lockfile first, and \
+             judge the work against that base",
+        ));
+    }
     Ok(Commands {
-        checks: argvs.into_iter().map(|argv| CheckTerms { argv, expect, timeout }).collect(),
+        checks: argvs
+            .into_iter()
+            .map(|argv| CheckTerms { argv, expect, timeout, repeats: wish.repeats })
+            .collect(),
         setup: wish.setup.map(|text| words("--setup", text)).transpose()?,
         probe: wish.probe.map(|text| words("--probe", text)).transpose()?,
     })
@@ -58,6 +69,12 @@ fn contradictions(wish: &Wish<'_>, given: bool) -> Result<(), Refusal> {
     }
     if wish.min_strength.is_some() {
         return refuse("--min-strength", "without a check there is no strength");
+    }
+    if wish.repeats != 1 {
+        return refuse("--repeats", "there is no check to repeat");
+    }
+    if wish.deps.is_some() {
+        return refuse("--deps", "there is no check whose environment could differ");
     }
     if wish.expect.is_some() {
         return refuse("--expect", "there is no check to expect anything of");

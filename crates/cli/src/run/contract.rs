@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use countersign_config::Resolved;
 use countersign_kernel::contract::{
-    CONTRACT_SCHEMA, Contract, Detectors, EnvironmentTerms, Limits, Network, PresetRef,
+    CONTRACT_SCHEMA, Contract, Deps, Detectors, EnvironmentTerms, Limits, Network, PresetRef,
 };
 use countersign_types::Trust;
 
@@ -70,6 +70,11 @@ pub(super) fn build(
         },
         detectors: Detectors::V1,
         candidate: None,
+        deps: match wish.deps {
+            None | Some(crate::args::Deps::Deny) => Deps::Deny,
+            Some(crate::args::Deps::Ask) => Deps::Ask,
+            Some(crate::args::Deps::Fetch) => Deps::Fetch,
+        },
         repository_instructions: resolved.trust.value != Trust::Untrusted,
     }
 }

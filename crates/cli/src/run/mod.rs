@@ -21,7 +21,7 @@ use countersign_engine::Ids as _;
 use countersign_kernel::contract::Allowance;
 use countersign_types::{GateKey, Reason, SessionId, StrengthLevel, Tier};
 
-use crate::args::{AskArgs, CommonArgs, Expect, Format, RunArgs, TaskArgs, WorkArgs};
+use crate::args::{self, AskArgs, CommonArgs, Expect, Format, RunArgs, TaskArgs, WorkArgs};
 use crate::home::Home;
 use crate::ports::{MachineClock, MachineIds, session_id};
 use crate::refusal::Refusal;
@@ -40,6 +40,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) check_argv: &'a [String],
     pub(crate) expect: Option<Expect>,
     pub(crate) check_timeout: Option<countersign_types::Millis>,
+    pub(crate) repeats: u32,
+    pub(crate) deps: Option<args::Deps>,
     pub(crate) attempts: Option<u32>,
     pub(crate) no_check: bool,
     pub(crate) scope: &'a [String],
@@ -64,6 +66,8 @@ impl<'a> Wish<'a> {
             check_argv: &args.check_argv,
             expect: args.expect,
             check_timeout: args.check_timeout,
+            repeats: args.repeats,
+            deps: args.deps,
             attempts: args.attempts,
             no_check: args.no_check,
             scope: &args.scope,
@@ -87,6 +91,8 @@ impl<'a> Wish<'a> {
             check_argv: &[],
             expect: None,
             check_timeout: None,
+            repeats: 1,
+            deps: None,
             attempts: None,
             no_check: true,
             scope: &[],

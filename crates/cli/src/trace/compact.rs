@@ -294,6 +294,7 @@ mod tests {
                 argv: ["sh", "-c", "a | b"].map(str::to_owned).to_vec(),
                 expect: Expect::Fix,
                 timeout: Millis(1),
+                repeats: 1,
             }],
             scope: Vec::new(),
             protect: Vec::new(),
@@ -315,6 +316,7 @@ mod tests {
             },
             detectors: Detectors::V1,
             repository_instructions: true,
+            deps: countersign_kernel::contract::Deps::default(),
             candidate: None,
         })
     }

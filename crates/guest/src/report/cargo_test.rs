@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use super::Draft;
 use crate::protocol::{Report, TestStatus};
 
+/// The item of an example, its line and its result.
+type Example = (String, u64, TestStatus);
+
 /// None: a line that no harness writes. A program without an `end` leaves the report incomplete.
 pub(super) fn read(files: &BTreeMap<String, Option<Vec<u8>>>) -> Option<Report> {
     let mut draft = Draft::default();
     draft.report.begun = !files.is_empty();
     let mut ended = true;
-    let mut examples: Vec<(String, Vec<(String, u64, TestStatus)>)> = Vec::new();
+    let mut examples: Vec<(String, Vec<Example>)> = Vec::new();
     for (name, begin) in files {
         let Some(number) = name.strip_suffix(".begin") else { continue };
         let target = std::str::from_utf8(begin.as_deref()?).ok()?.trim_end();
