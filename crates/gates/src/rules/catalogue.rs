@@ -58,7 +58,7 @@ const OTHERS: &[(&str, &str, bool)] = &[
     ("tsconfig.runner_key", "keys of `tsconfig.json` that say where imports lead", true),
     ("go_mod.runner_key", "lines of `go.mod` but `require`, `go`, `retract` and `tool`", true),
     ("go_work.runner_key", "a new `go.work`; modules, replacements and toolchain of an existing one", true),
-    ("go.test_main", "a new `TestMain` or `init` beside existing Go tests", true),
+    ("go.test_main", "a new `TestMain` beside existing Go tests", true),
     ("go.predeclared", "a package-level name of Go that is predeclared, such as `panic` or `false`", true),
     ("rust.test_item_changed", "existing `#[test]` and `#[cfg(test)]` items", true),
     ("rust.doc_test_changed", "existing documentation tests", true),

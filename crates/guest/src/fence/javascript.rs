@@ -134,10 +134,15 @@ fn is_check(name: &str) -> bool {
     CHECK_SCRIPTS.iter().any(|script| name.starts_with(script))
 }
 
-/// `registry` for every version range and tag; else where the package comes from.
+/// `registry` for every version range and tag, `workspace` for a package of the tree; else where the package comes
+/// from, whatever its version there.
 fn source(spec: &str) -> String {
     let is_range = spec.chars().all(|c| c.is_ascii_alphanumeric() || " .<>=^~*|-+".contains(c));
-    if is_range { "registry".to_owned() } else { spec.to_owned() }
+    match spec.split_once(':') {
+        _ if is_range => "registry".to_owned(),
+        Some(("workspace" | "catalog", _)) => "workspace".to_owned(),
+        _ => spec.split('#').next().unwrap_or_default().to_owned(),
+    }
 }
 
 /// An override to another version is ordinary; one to another place is not.
