@@ -138,6 +138,7 @@ pub(crate) const fn is_red(status: TestStatus) -> bool {
 
 /// Is the test one of a file's or a group's, as runners write it?
 pub(crate) fn is_below(id: &str, file: &str) -> bool {
-    id.strip_prefix(file)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with("::") || rest.starts_with('.'))
+    id.strip_prefix(file).is_some_and(|rest| {
+        rest.is_empty() || rest.starts_with("::") || rest.starts_with('.') || rest.starts_with(" > ")
+    })
 }

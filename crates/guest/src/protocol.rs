@@ -257,6 +257,8 @@ pub enum ReportFormat {
     JunitXml,
     /// A directory: what our scripts for `cargo test` and the harness of each test program leave there.
     CargoTest,
+    /// A directory: what our script for `go test` leaves there.
+    GoTest,
 }
 
 /// A file that the verifier brings into a room.

@@ -90,7 +90,10 @@ impl Guest {
                 overlay::place(Path::new(VERIFIER_DIR), &files, None)?;
                 overlay::make_report_dir(Path::new(REPORT_DIR), &report, owner).map(|()| Reply::Done)
             }
-            Request::ReadReport { path, format: format @ ReportFormat::CargoTest } => {
+            Request::ReadReport {
+                path,
+                format: format @ (ReportFormat::CargoTest | ReportFormat::GoTest),
+            } => {
                 let files = tools::read_report_dir(&path, MAX_REPORT);
                 let report = files.map(|files| report::read_files(&files, format));
                 Ok(Reply::Report(report.unwrap_or_default()))

@@ -6,6 +6,9 @@
 //! report is of a new kind a parser in the guest.
 
 mod cargo_test;
+mod go;
+mod javascript;
+mod node;
 mod pytest;
 mod unittest;
 
@@ -40,7 +43,16 @@ pub trait Adapter: Sync + fmt::Debug {
 }
 
 /// Every runner that is known, the first that recognises a command is its adapter.
-static ADAPTERS: &[&dyn Adapter] = &[&pytest::Pytest, &unittest::Unittest, &cargo_test::CargoTest];
+static ADAPTERS: &[&dyn Adapter] = &[
+    &pytest::Pytest,
+    &unittest::Unittest,
+    &cargo_test::CargoTest,
+    &go::GoTest,
+    &node::NodeTest,
+    &javascript::Mocha,
+    &javascript::Jest,
+    &javascript::Vitest,
+];
 
 /// The adapter of a command. None: only its exit code is seen.
 #[must_use]

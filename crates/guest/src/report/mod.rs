@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use crate::protocol::{Report, ReportFormat, TestCase, TestStatus};
 
 mod cargo_test;
+mod go_test;
 mod junit;
 mod lines;
 
@@ -32,7 +33,7 @@ pub fn read(bytes: &[u8], format: ReportFormat) -> Report {
         ReportFormat::Lines => lines::read(text),
         ReportFormat::JunitXml => junit::read(text),
         // Made of several files.
-        ReportFormat::CargoTest => None,
+        ReportFormat::CargoTest | ReportFormat::GoTest => None,
     };
     report.unwrap_or_default()
 }
@@ -42,6 +43,7 @@ pub fn read(bytes: &[u8], format: ReportFormat) -> Report {
 pub fn read_files(files: &BTreeMap<String, Option<Vec<u8>>>, format: ReportFormat) -> Report {
     let report = match format {
         ReportFormat::CargoTest => cargo_test::read(files),
+        ReportFormat::GoTest => go_test::read(files),
         ReportFormat::Lines | ReportFormat::JunitXml => None,
     };
     report.unwrap_or_default()

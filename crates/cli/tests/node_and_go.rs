@@ -1,0 +1,124 @@
+//! node's own runner, mocha and `go test` as the check: every test is seen by its name, whatever the product does to the
+//! process that runs it.
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, outside of test functions")]
+
+mod common;
+#[path = "common/project.rs"]
+mod project;
+
+use common::{Ended, Place};
+use project::{finish, repository, script};
+use serde_json::{Value, json};
+
+struct Project {
+    place: Place,
+    check: &'static str,
+    product: &'static str,
+}
+
+impl Project {
+    /// None, and said so: something that the check needs is not on this machine.
+    fn open(
+        test: &'static str,
+        (program, check): (&str, &'static str),
+        product: &'static str,
+        files: &[(&str, &str)],
+    ) -> Option<Self> {
+        let place = project::place(test)?;
+        if !std::process::Command::new(program)
+            .arg("version")
+            .output()
+            .is_ok_and(|out| !out.stdout.is_empty() || program == "node")
+        {
+            eprintln!("SKIPPED: {test}: {program} is not here");
+            return None;
+        }
+        repository(&place, files);
+        Some(Self { place, check, product })
+    }
+
+    /// The product replaced, then a claim.
+    fn with(&self, text: &str) -> Ended {
+        let write =
+            json!({ "calls": [{ "tool": "write_file", "args": { "path": self.product, "content": text } }] });
+        let model = script(&self.place, "m.json", &json!([write, finish("Done.")]));
+        let args = project::args(&self.place, &model, &["--check", self.check, "--format", "json"]);
+        self.place.run(&args.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    fn refuses(&self, attack: &str, (reason, words): (&str, &str)) {
+        let result = self.with(attack).ended("unverified", reason);
+        let detail = result["gates"]["check"]["detail"].as_str().unwrap();
+        assert!(detail.contains(words), "{attack}: {detail}");
+        assert_eq!(result["strength"], Value::Null);
+    }
+}
+
+/// Some tests have a result and others none, or none has.
+const SOME: (&str, &str) = ("check_failed", "expected tests have no result");
+const NONE: (&str, &str) = ("no_tests_ran", "no test ran");
+
+const JS_TEST: &str = "const test = require('node:test');\nconst assert = require('node:assert');\n\
+    const { answer, known } = require('../src/calc.js');\n\
+    test('answer', () => assert.equal(answer(), 42));\n\
+    test.describe('known', () => {\n  test.it('é > x', () => assert.equal(known(), 1));\n  test.it.skip('later', () => {});\n});\n";
+
+const JS: &str = "exports.answer = () => 41;\nexports.known = () => 1;\n";
+
+#[test]
+fn node_test_is_seen_test_by_test_with_a_canary() {
+    let files =
+        &[("src/calc.js", JS), ("test/calc.test.js", JS_TEST), ("package.json", "{\"name\": \"p\"}\n")];
+    let name = "node_test_is_seen_test_by_test_with_a_canary";
+    let Some(project) = Project::open(name, ("node", "node --test test/"), "src/calc.js", files) else {
+        return;
+    };
+    let fixed = JS.replace("41", "42");
+    let result = project.with(&fixed).ended("verified", "checks_passed");
+    assert_eq!(result["strength"], json!({ "level": "canary", "in_process": true }), "{result:#}");
+    let seen = &result["gates"]["check"]["evidence"][0];
+    assert_eq!(
+        (&seen["runner"], &seen["expected"], &seen["canary"]),
+        (&json!("node:test"), &json!(2), &json!("seen"))
+    );
+    // The process of the file ends with 0 before a test has a result.
+    project.refuses("process.exit(0);\n", NONE);
+    project
+        .refuses(&format!("{JS}exports.answer = () => 42;\nexports.known = () => process.exit(0);\n"), SOME);
+    // Every assertion holds.
+    let silent = format!(
+        "const assert = require('node:assert');\nfor (const name of Object.keys(assert)) assert[name] = () => {{}};\n{JS}"
+    );
+    project.with(&silent).ended("unverified", "check_failed");
+}
+
+const GO: &str = "package calc\n\nfunc Answer() int { return 41 }\n\nfunc Known() int { return 1 }\n";
+
+const GO_TEST: &str = "package calc\n\nimport \"testing\"\n\n\
+    func TestAnswer(t *testing.T) {\n\tif Answer() != 42 {\n\t\tt.Fatal(Answer())\n\t}\n}\n\n\
+    func TestKnown(t *testing.T) {\n\tprint(\"no end of line\")\n\tt.Run(\"one\", func(t *testing.T) {\n\t\tif Known() != 1 {\n\t\t\tt.Fatal()\n\t\t}\n\t})\n}\n\n\
+    func TestLater(t *testing.T) { t.Skip() }\n";
+
+#[test]
+fn go_test_is_seen_test_by_test() {
+    let files =
+        &[("go.mod", "module example.com/calc\n\ngo 1.19\n"), ("calc.go", GO), ("calc_test.go", GO_TEST)];
+    let Some(project) =
+        Project::open("go_test_is_seen_test_by_test", ("go", "go test ./..."), "calc.go", files)
+    else {
+        return;
+    };
+    let result = project.with(&GO.replace("41", "42")).ended("verified", "checks_passed");
+    assert_eq!(result["strength"], json!({ "level": "ids", "in_process": true }), "{result:#}");
+    let seen = &result["gates"]["check"]["evidence"][0];
+    assert_eq!((&seen["runner"], &seen["expected"]), (&json!("go test"), &json!(3)), "{seen:#}");
+    // The process ends with 0 in the middle of the first test, of which `go test -json` says that it passed.
+    let exits = |function: &str, body: &str| {
+        let product = GO.replace(function, &format!("{function}{body}; "));
+        product.replace("package calc\n", "package calc\n\nimport \"syscall\"\n").replace("41", "42")
+    };
+    project.refuses(&exits("func Known() int { ", "syscall.Exit(0)"), SOME);
+    project.refuses(&exits("func Answer() int { ", "syscall.Exit(0)"), NONE);
+    let init = "package calc\n\nimport \"os\"\n\nfunc init() { os.Exit(0) }\n";
+    project.refuses(&GO.replace("package calc\n", init), NONE);
+}

@@ -1,0 +1,72 @@
+// Countersign's reporter for mocha: its usual text, and one line for each test where the verifier reads them.
+//
+// Code under test shares this process, so a line is its word. A canary, a test that must fail, runs last, by a runner of
+// the same kind, behind everything that the tests imported.
+'use strict';
+const { open, id, relative } = require('./countersign_lines.cjs');
+const line = open(__filename, 'mocha');
+
+const titles = (test) => test.titlePath();
+
+module.exports = class {
+  constructor(runner, options) {
+    this.runner = runner;
+    line({ begin: 'mocha' });
+    const dry = Boolean(options && options.dryRun) || Boolean(runner._opts && runner._opts.dryRun);
+    const tell = (test, status) =>
+      line({ id: id([relative(test.file), ...titles(test)]), status: dry ? 'skipped' : status });
+    runner.on('pass', (test) => tell(test, 'passed'));
+    runner.on('pending', (test) => tell(test, 'skipped'));
+    runner.on('fail', (test) => {
+      // A hook that fails takes tests with it, which then have no result.
+      if (test.type === 'hook') line({ collector: id([relative(test.file), ...titles(test).slice(0, -1)]) });
+      else tell(test, 'failed');
+    });
+    try {
+      const { Spec } = runner.constructor.prototype && require(require.resolve('mocha', { paths: [process.cwd()] })).reporters;
+      this.text = new Spec(runner, options);
+    } catch {
+      // Without mocha's own text only people miss something.
+    }
+  }
+
+  done(failures, finish) {
+    const end = () => {
+      line({ end: failures });
+      finish(failures);
+    };
+    canary(this.runner).then(
+      (status) => {
+        if (status) line({ canary: 'test', status });
+        end();
+      },
+      () => end(),
+    );
+  }
+};
+
+/** What a test that must fail is reported as; undefined where none could be made. */
+function canary(runner) {
+  return new Promise((resolve) => {
+    const Suite = runner.suite.constructor;
+    const suite = new Suite('countersign canary', undefined, true);
+    const Test = findTest(runner.suite);
+    if (!Test) return resolve(undefined);
+    const assert = require('node:assert');
+    suite.addTest(new Test('canary', () => assert.strictEqual(1, 2)));
+    const again = new runner.constructor(suite, {});
+    let status = 'error';
+    again.on('pass', () => { status = 'passed'; });
+    again.on('fail', () => { status = 'failed'; });
+    again.run(() => resolve(status), {});
+  });
+}
+
+function findTest(suite) {
+  if (suite.tests.length > 0) return suite.tests[0].constructor;
+  for (const inner of suite.suites) {
+    const found = findTest(inner);
+    if (found) return found;
+  }
+  return undefined;
+}
