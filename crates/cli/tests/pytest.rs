@@ -1,6 +1,5 @@
 //! pytest as the check: every test is seen by its name, and code under test that ends, silences or rewrites its runner is
 //! no pass.
-#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of test functions")]
 
 mod common;
 #[path = "common/project.rs"]
