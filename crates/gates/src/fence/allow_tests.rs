@@ -34,7 +34,8 @@ fn decide(base: &[&str], allow: &[&str], edits: &[&str], scanned: Vec<FenceFindi
 #[test]
 fn an_allowance_lifts_its_rule_where_it_says_and_is_recorded() {
     let base = &["tests/test_a.py", "tests/conftest.py", "test_b.py", "kept/x", "calc.py"];
-    let cases: &[(&[&str], &[&str], Option<Reason>, usize)] = &[
+    type Case<'a> = (&'a [&'a str], &'a [&'a str], Option<Reason>, usize);
+    let cases: &[Case<'_>] = &[
         // 11 to 14: a fixture, a changed test, one taken away, a snapshot.
         (&["python.runner_config:tests/conftest.py"], &["tests/conftest.py"], None, 1),
         (&["tests.existing:tests/test_a.py"], &["tests/test_a.py"], None, 1),
