@@ -30,6 +30,7 @@ pub(crate) fn markdown(result: &RunResult) -> String {
     changes(&mut out, result);
     findings(&mut out, result);
     mutants(&mut out, result);
+    claims(&mut out, result);
     not_judged(&mut out, result);
     out
 }
@@ -195,6 +196,19 @@ fn findings(out: &mut String, result: &RunResult) {
     out.push('\n');
 }
 
+/// What an agent said of its work, beside what the journal shows.
+fn claims(out: &mut String, result: &RunResult) {
+    if result.claims.is_empty() {
+        return;
+    }
+    out.push_str("### What the agent said\n\n");
+    for claim in &result.claims {
+        let (quote, verdict, evidence) = (code(&claim.quote), claim.verdict.as_str(), code(&claim.evidence));
+        let _ = writeln!(out, "- {quote}: `{verdict}`, {evidence}");
+    }
+    out.push('\n');
+}
+
 fn not_judged(out: &mut String, result: &RunResult) {
     out.push_str("### Not judged\n\n");
     out.push_str("- what the checks do not run or look at\n");
@@ -273,6 +287,7 @@ mod tests {
     use super::*;
     use crate::refusal::Refusal;
     use crate::result::{self, HygieneResult, LeftOut};
+    use countersign_engine::{Claim, ClaimKind, ClaimVerdict};
 
     const HOSTILE: &[&str] = &[
         "![x](http://h/i.png)",
@@ -358,6 +373,12 @@ mod tests {
                 detail: text.to_owned(),
             }]),
             degraded: vec![text.to_owned()],
+            claims: vec![Claim {
+                claim: ClaimKind::TestsPass,
+                verdict: ClaimVerdict::Contradicted,
+                quote: text.to_owned(),
+                evidence: text.to_owned(),
+            }],
             mutants: Some(Mutants {
                 tried: 2,
                 killed: 1,
