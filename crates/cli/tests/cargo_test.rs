@@ -44,12 +44,16 @@ fn project(test: &'static str) -> Option<(Place, String)> {
 }
 
 /// The answer replaced, then a claim.
-fn answers((place, config): &(Place, String), body: &str) -> Ended {
+fn answers(project: &(Place, String), body: &str) -> Ended {
+    answers_to(project, "cargo test --offline", body)
+}
+
+fn answers_to((place, config): &(Place, String), check: &str, body: &str) -> Ended {
     let product = PRODUCT.replace("    41", body);
     let write =
         json!({ "calls": [{ "tool": "write_file", "args": { "path": "src/lib.rs", "content": product } }] });
     let model = script(place, "m.json", &json!([write, finish("Done.")]));
-    let extra = ["--config", config, "--check", "cargo test --offline", "--format", "json"];
+    let extra = ["--config", config, "--check", check, "--format", "json"];
     let args = project::args(place, &model, &extra);
     place.run(&args.iter().map(String::as_str).collect::<Vec<_>>())
 }
@@ -83,4 +87,27 @@ fn cargo_test_is_seen_test_by_test_whatever_the_product_does_to_its_process() {
         assert!(detail.contains("expected tests have no result"), "{attack}: {detail}");
         assert_eq!(result["strength"], Value::Null);
     }
+}
+
+#[test]
+fn nextest_is_seen_test_by_test() {
+    let test = "nextest_is_seen_test_by_test";
+    let Some(place) = project(test) else { return };
+    if !["/usr/local/bin/cargo-nextest", "/usr/bin/cargo-nextest"]
+        .iter()
+        .any(|path| std::path::Path::new(path).exists())
+    {
+        eprintln!("SKIPPED: {test}: cargo-nextest is not where cells see it");
+        return;
+    }
+    let check = "cargo nextest run --offline";
+    let result = answers_to(&place, check, "42").ended("verified", "checks_passed");
+    assert_eq!(result["strength"], json!({ "level": "ids", "in_process": true }), "{result:#}");
+    let seen = &result["gates"]["check"]["evidence"][0];
+    // One unit test and two of `tests/`: nextest runs no examples of the documentation.
+    assert_eq!((&seen["runner"], &seen["expected"]), (&json!("nextest"), &json!(3)), "{seen:#}");
+    // Each test is a process of its own; this one ends with 0 and no result.
+    let result = answers_to(&place, check, "std::process::exit(0)").ended("unverified", "check_failed");
+    let detail = result["gates"]["check"]["detail"].as_str().unwrap();
+    assert!(detail.contains("expected tests have no result"), "{detail}");
 }

@@ -1,6 +1,8 @@
 //! `cargo test`: cargo starts each test program, and rustdoc, through scripts of ours, which have the harness write each
 //! result to a file. That wins over a `runner` of the tree's own cargo configuration.
 //!
+//! `cargo nextest run` starts the same programs, once for each test: the same scripts see it.
+//!
 //! There is no canary: a test that must fail would have to be compiled into the project's own programs.
 
 use countersign_guest::protocol::{OverlayFile, ReportFormat};
@@ -10,6 +12,9 @@ use crate::runner::Runner;
 
 #[derive(Debug)]
 pub(super) struct CargoTest;
+
+#[derive(Debug)]
+pub(super) struct Nextest;
 
 const RUNNER: &str = include_str!("overlay/cargo_runner.sh");
 const RUSTDOC: &str = include_str!("overlay/cargo_rustdoc.sh");
@@ -22,15 +27,34 @@ const TARGETS: &[&str] = &[
     "AARCH64_UNKNOWN_LINUX_MUSL",
 ];
 
-/// All programs are run, also behind one that failed: what is not run has no name.
-fn without_fail_fast(argv: &[String]) -> Vec<String> {
+/// All programs are run, also behind one that failed: what is not run has no name. `commands`: how the command is spelt
+/// that knows the flag.
+fn without_fail_fast(argv: &[String], commands: &[&str]) -> Vec<String> {
     const FLAG: &str = "--no-fail-fast";
     let own = argv.iter().take_while(|word| *word != "--");
-    let at = argv.iter().position(|word| word == "test" || word == "t").unwrap_or_default();
+    let at = argv.iter().position(|word| commands.contains(&word.as_str())).unwrap_or_default();
     if own.clone().any(|word| word == FLAG || word == "--no-run") {
         return argv.to_vec();
     }
     with_after(argv, at, &[FLAG])
+}
+
+/// The command, with cargo told to start test programs and rustdoc through our scripts.
+fn through_scripts(argv: Vec<String>, nonce: &str) -> Run {
+    let mut run = Run { argv, ..Run::default() };
+    let runner = format!("sh {}", verifier("cargo-runner"));
+    for target in TARGETS {
+        run.env.insert(format!("CARGO_TARGET_{target}_RUNNER"), runner.clone());
+    }
+    run.env.insert("RUSTDOC".to_owned(), verifier("rustdoc"));
+    run.env.insert("COUNTERSIGN_REPORT".to_owned(), report_path(nonce, ""));
+    run.overlay = vec![
+        OverlayFile { path: "cargo-runner".to_owned(), content: RUNNER.to_owned(), executable: false },
+        OverlayFile { path: "rustdoc".to_owned(), content: RUSTDOC.to_owned(), executable: true },
+    ];
+    run.report =
+        Some(ReportPlan { source: ReportSource::File(String::new()), format: ReportFormat::CargoTest });
+    run
 }
 
 impl Adapter for CargoTest {
@@ -43,20 +67,7 @@ impl Adapter for CargoTest {
     }
 
     fn run(&self, argv: &[String], nonce: &str) -> Run {
-        let mut run = Run::plain(&without_fail_fast(argv));
-        let runner = format!("sh {}", verifier("cargo-runner"));
-        for target in TARGETS {
-            run.env.insert(format!("CARGO_TARGET_{target}_RUNNER"), runner.clone());
-        }
-        run.env.insert("RUSTDOC".to_owned(), verifier("rustdoc"));
-        run.env.insert("COUNTERSIGN_REPORT".to_owned(), report_path(nonce, ""));
-        run.overlay = vec![
-            OverlayFile { path: "cargo-runner".to_owned(), content: RUNNER.to_owned(), executable: false },
-            OverlayFile { path: "rustdoc".to_owned(), content: RUSTDOC.to_owned(), executable: true },
-        ];
-        run.report =
-            Some(ReportPlan { source: ReportSource::File(String::new()), format: ReportFormat::CargoTest });
-        run
+        through_scripts(without_fail_fast(argv, &["test", "t"]), nonce)
     }
 
     fn in_process(&self) -> bool {
@@ -64,6 +75,28 @@ impl Adapter for CargoTest {
     }
 
     /// A base that does not compile has no test program that could begin to report.
+    fn may_lack_reporter(&self) -> bool {
+        false
+    }
+}
+
+impl Adapter for Nextest {
+    fn name(&self) -> &'static str {
+        "nextest"
+    }
+
+    fn recognises(&self, argv: &[String]) -> bool {
+        Runner::of(argv) == Runner::Nextest && argv.iter().any(|word| word == "run" || word == "r")
+    }
+
+    fn run(&self, argv: &[String], nonce: &str) -> Run {
+        through_scripts(without_fail_fast(argv, &["run", "r"]), nonce)
+    }
+
+    fn in_process(&self) -> bool {
+        true
+    }
+
     fn may_lack_reporter(&self) -> bool {
         false
     }
@@ -86,6 +119,9 @@ mod tests {
             run.env["CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER"],
             "sh /run/countersign/verifier/cargo-runner"
         );
+        let argv: Vec<String> = ["cargo", "nextest", "run", "-p", "a"].map(str::to_owned).to_vec();
+        assert!(Nextest.recognises(&argv) && !CargoTest.recognises(&argv));
+        assert_eq!(Nextest.run(&argv, "N").argv.join(" "), "cargo nextest run --no-fail-fast -p a");
         for other in [&["cargo", "nextest", "run"][..], &["cargo", "build"], &["sh", "-c", "cargo test"]] {
             let argv: Vec<String> = other.iter().map(|word| (*word).to_owned()).collect();
             assert!(!CargoTest.recognises(&argv), "{other:?}");

@@ -47,6 +47,7 @@ static ADAPTERS: &[&dyn Adapter] = &[
     &pytest::Pytest,
     &unittest::Unittest,
     &cargo_test::CargoTest,
+    &cargo_test::Nextest,
     &go::GoTest,
     &node::NodeTest,
     &javascript::Mocha,
