@@ -11,9 +11,9 @@ use serde_json::json;
 
 use crate::cells::{self, Fail};
 use crate::changed::Changes;
+use crate::checks::{Judged, bytes_of};
 use crate::hygiene;
 use crate::perform::{Outcome, PATCH_FILE, summary_of};
-use crate::rooms::{Judged, bytes_of};
 use crate::stop::Stop;
 use crate::workshop::Workshop;
 

@@ -13,6 +13,7 @@ mod attempts;
 mod candidate;
 mod cells;
 mod changed;
+mod checks;
 mod claims;
 mod drift;
 mod drive;

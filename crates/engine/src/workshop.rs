@@ -18,11 +18,12 @@ use futures::future::{BoxFuture, join_all};
 use serde_json::json;
 
 use crate::cells::{self, Fail};
+use crate::checks::BaseSeen;
 use crate::error::EngineError;
 use crate::journal::Journal;
 use crate::ports::Ports;
 use crate::prompt;
-use crate::rooms::BaseSeen;
+use crate::rooms::Ran;
 use crate::transcript::{Transcript, call_index, rebuild};
 
 /// The output clamp of a call where the contract names none; what a reservation counts.
@@ -60,6 +61,8 @@ pub(crate) struct Workshop<'p> {
     pub(crate) base: Option<BaseFacts>,
     /// What each check showed on the base.
     pub(crate) base_seen: BTreeMap<CheckIndex, Arc<BaseSeen>>,
+    /// Control runs of this turn by the tree that they were on.
+    pub(crate) controls: BTreeMap<(CheckIndex, Digest), Arc<Ran>>,
     /// What the guest read of the base's files that a check runs, by depth.
     pub(crate) called: Vec<Vec<CalledName>>,
     pub(crate) judged: Vec<(CheckIndex, CheckDecision, JobReceipt)>,
@@ -102,6 +105,7 @@ impl<'p> Workshop<'p> {
             trees: BTreeMap::new(),
             base: None,
             base_seen: BTreeMap::new(),
+            controls: BTreeMap::new(),
             called: Vec::new(),
             judged: Vec::new(),
             feedback: None,
