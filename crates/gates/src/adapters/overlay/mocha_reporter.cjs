@@ -15,7 +15,9 @@ module.exports = class {
     const dry = Boolean(options && options.dryRun) || Boolean(runner._opts && runner._opts.dryRun);
     const tell = (test, status) =>
       line({ id: id([relative(test.file), ...titles(test)]), status: dry ? 'skipped' : status });
-    runner.on('pass', (test) => tell(test, 'passed'));
+    // mocha takes a test that throws what its own `this.skip()` throws for one that ended well.
+    const threw = watch(runner.suite);
+    runner.on('pass', (test) => tell(test, threw.has(test) ? 'skipped' : 'passed'));
     runner.on('pending', (test) => tell(test, 'skipped'));
     runner.on('fail', (test) => {
       // A hook that fails takes tests with it, which then have no result.
@@ -44,6 +46,29 @@ module.exports = class {
     );
   }
 };
+
+/** The tests whose function threw, or whose promise was rejected. */
+function watch(suite, threw = new WeakSet()) {
+  for (const test of suite.tests) {
+    const { fn } = test;
+    if (typeof fn !== 'function') continue;
+    // Whether it takes a callback was asked when the test was made.
+    test.fn = function (...args) {
+      let result;
+      try {
+        result = fn.apply(this, args);
+      } catch (error) {
+        threw.add(test);
+        throw error;
+      }
+      if (result && typeof result.then === 'function') result.then(undefined, () => threw.add(test));
+      return result;
+    };
+    test.fn.toString = () => fn.toString();
+  }
+  for (const inner of suite.suites) watch(inner, threw);
+  return threw;
+}
 
 /** What a test that must fail is reported as; undefined where none could be made. */
 function canary(runner) {
