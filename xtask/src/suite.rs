@@ -102,6 +102,16 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             )
         });
         run.stage("end to end", |run| run.nextest(&["-E", END_TO_END, "--no-tests", "warn"], &[]));
+        run.stage("bench gate", |run| {
+            bench::gate::run(
+                run.workspace,
+                &bench::gate::Options {
+                    size: options.size,
+                    skip_log: Some(skip_log.clone()),
+                    ..bench::gate::Options::default()
+                },
+            )
+        });
         run.stage("bench", |run| {
             bench::run(
                 run.workspace,

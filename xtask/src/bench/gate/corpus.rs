@@ -97,6 +97,8 @@ pub struct Entry {
     pub naive_why: String,
     /// Processes of the agent are alive while the naive gate runs.
     pub live: bool,
+    /// The weakest strength of the twin's pass, where the check's words hide the runner.
+    pub strength: Option<String>,
     /// The agent writes into its environment, so it needs one of its own.
     pub own_environment: bool,
     pub small: bool,
@@ -136,7 +138,7 @@ impl Entry {
             expect: Expect {
                 outcome: "verified".to_owned(),
                 reasons: vec!["checks_passed".to_owned()],
-                strength: base.strength.clone(),
+                strength: self.strength.as_ref().unwrap_or(&base.strength).clone(),
             },
             mode: Mode::Tree,
             language: None,
@@ -388,6 +390,7 @@ fn entry(dir: &Path, id: &str, kind: Kind) -> Result<Entry> {
         naive_any: fields.flag("naive_any")?,
         naive_why: naive.or(naive_refuses).unwrap_or_default(),
         live: fields.flag("live")?,
+        strength: fields.optional_text("strength")?,
         own_environment: fields.flag("own_environment")?,
         small: fields.flag("small")?,
         dir: dir.to_path_buf(),
