@@ -359,7 +359,7 @@ fn what_a_reviewer_wants_to_know_is_told_and_decides_nothing() {
     );
     work(&place, "odd", &change);
     work(&place, "clean", "echo 42 > answer; echo '// plain' > b.c; ln -s answer in");
-    let judged = gate(&place, &["--head", "odd"]).ended("verified", "checks_passed");
+    let judged = gate(&place, &["--head", "odd", "--deps", "fetch"]).ended("verified", "checks_passed");
     let told: Vec<(&str, &str, Option<u64>)> = judged["findings"]
         .as_array()
         .unwrap()

@@ -152,7 +152,11 @@ impl Workshop<'_> {
             return Ok(Judged { decision, receipt, observed: TierProperties::new(), evidence });
         }
         let verdict = gate_verdict(base.verdict);
-        let against = Base { verdict: &verdict, ids: seen.as_ref().and_then(|seen| seen.ids.as_ref()) };
+        let against = Base {
+            verdict: &verdict,
+            ids: seen.as_ref().and_then(|seen| seen.ids.as_ref()),
+            allowed: turn.inspected.is_some_and(|seen| seen.allowed > 0),
+        };
         let mut runs: Vec<(CheckDecision, Ran)> = Vec::new();
         for repeat in 1..=terms.repeats.max(1) {
             let ran = self.run_check(RoomRole::Final, repeat, tree, &plan, stop).await?;

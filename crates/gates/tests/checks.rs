@@ -27,7 +27,7 @@ fn terms(argv: &[&str], expect: Expect) -> CheckTerms {
 
 /// A base of which only the exit code was seen.
 fn by(verdict: &BaseVerdict) -> Base<'_> {
-    Base { verdict, ids: None }
+    Base { verdict, ids: None, allowed: false }
 }
 
 #[expect(clippy::unwrap_used, reason = "the id is a literal that is known to be one")]

@@ -57,7 +57,7 @@ fn judged(expect: Expect, verdict: &BaseVerdict, base: &str, code: i32, report: 
     let ids = BaseIds::of(&self::report(base)).unwrap();
     let receipt = exit(code);
     let seen = Seen { receipt: &receipt, report: Some(report) };
-    judge_final(&terms(expect), Base { verdict, ids: Some(&ids) }, seen, None, false)
+    judge_final(&terms(expect), Base { verdict, ids: Some(&ids), allowed: false }, seen, None, false)
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn what_is_not_always_the_same_is_flaky_and_never_a_pass() {
     let final_run = |code, text: &str| {
         let (receipt, report) = (exit(code), report(text));
         let seen = Seen { receipt: &receipt, report: Some(&report) };
-        judge_final(&fix, Base { verdict: &RED, ids: Some(&quarantined) }, seen, None, false)
+        judge_final(&fix, Base { verdict: &RED, ids: Some(&quarantined), allowed: false }, seen, None, false)
     };
     assert_eq!(final_run(1, "bug+ ok+ flap-").status, GateStatus::Passed);
     assert_eq!(final_run(0, "bug+ ok+ flap+").status, GateStatus::Passed);
@@ -216,7 +216,7 @@ fn the_control_says_whose_green_it_is() {
     let control = |expect, base: &str, after: &str, control: Option<(i32, &str)>| {
         let ids = ids_of(base);
         let verdict = if expect == Expect::Fix { RED } else { BaseVerdict::Green };
-        let base = Base { verdict: &verdict, ids: Some(&ids) };
+        let base = Base { verdict: &verdict, ids: Some(&ids), allowed: false };
         let (receipt, report) = (exit(0), report(after));
         let seen = Seen { receipt: &receipt, report: Some(&report) };
         let decision = judge_final(&terms(expect), base, seen, None, false);
@@ -254,4 +254,25 @@ fn the_control_says_whose_green_it_is() {
 
 fn ids_of(text: &str) -> BaseIds {
     BaseIds::of(&report(text)).unwrap()
+}
+
+#[test]
+fn a_test_that_the_contract_let_go_is_not_missed_and_the_bugs_own_is() {
+    let decide = |allowed: bool, after: &str| {
+        let (ids, receipt, report) = (ids_of("bug- old+ kept+"), exit(0), report(after));
+        let seen = Seen { receipt: &receipt, report: Some(&report) };
+        let decision = judge_final(
+            &terms(Expect::Fix),
+            Base { verdict: &RED, ids: Some(&ids), allowed },
+            seen,
+            None,
+            false,
+        );
+        (decision.status, decision.reason)
+    };
+    let (passed, failed) = ((GateStatus::Passed, None), (GateStatus::Failed, Some(Reason::CheckFailed)));
+    assert_eq!(decide(false, "bug+ kept+"), failed);
+    assert_eq!(decide(true, "bug+ kept+"), passed);
+    assert_eq!(decide(true, "old+ kept+"), failed);
+    assert_eq!(decide(true, "bug+ old~ kept+"), failed);
 }
