@@ -183,12 +183,13 @@ fn cargo(root: &Table) -> Keys {
     targets(root, "bin", &mut keys, |target| {
         let path = target.get("path").and_then(Value::as_str).unwrap_or_default();
         let name = target.get("name").and_then(Value::as_str).unwrap_or_default();
-        // The target that cargo finds by itself: declaring it is a change of it.
-        path == "src/main.rs" || name == package_name
+        // The target that cargo finds by itself: declaring it is a change of it, unless it is declared as it is.
+        (path == "src/main.rs" || name == package_name)
+            .then(|| vec![("name", package_name), ("path", "src/main.rs")])
     });
-    targets(root, "example", &mut keys, |_| false);
-    targets(root, "test", &mut keys, |_| !is_off("autotests"));
-    targets(root, "bench", &mut keys, |_| !is_off("autobenches"));
+    targets(root, "example", &mut keys, |_| None);
+    targets(root, "test", &mut keys, |_| (!is_off("autotests")).then(Vec::new));
+    targets(root, "bench", &mut keys, |_| (!is_off("autobenches")).then(Vec::new));
     if let Some(workspace) = root.get("workspace").and_then(Value::as_table) {
         keys.keep
             .extend(strings(workspace.get("members")).map(|member| format!("workspace.members {member}")));
@@ -221,17 +222,28 @@ fn cargo(root: &Table) -> Keys {
     keys
 }
 
-/// `[[bin]]` and its like. A target for which `is_found_anyway` holds is compared in full also when its entry is new:
-/// cargo knows the target without the entry, so the entry can only change it.
-fn targets(root: &Table, kind: &str, keys: &mut Keys, is_found_anyway: impl Fn(&Table) -> bool) {
+/// `[[bin]]` and its like. A target that is `found_anyway` is compared in full also when its entry is new: cargo knows the
+/// target without the entry, so the entry can only change it. What it says as cargo would have it says nothing.
+fn targets<'a>(
+    root: &Table,
+    kind: &str,
+    keys: &mut Keys,
+    found_anyway: impl Fn(&Table) -> Option<Vec<(&'static str, &'a str)>>,
+) {
     for target in root.get(kind).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_table) {
         let name = target.get("name").and_then(Value::as_str).unwrap_or("?");
         let group = format!("{kind} {name}");
-        let in_full = is_found_anyway(target);
+        let found = found_anyway(target);
         let mut parts = BTreeMap::new();
         for (key, value) in target {
             let runs = TARGET_RUNS.contains(&key.as_str());
-            if in_full || runs {
+            let as_found = |found: &Vec<(&str, &str)>| {
+                found.iter().any(|(name, text)| *name == key && value.as_str() == Some(*text))
+            };
+            if found.as_ref().is_some_and(as_found) {
+                continue;
+            }
+            if found.is_some() || runs {
                 keys.exact.insert(format!("{group}.{key}"), plain(value));
             } else if key == "path" || key == "required-features" {
                 parts.insert(key.clone(), plain(value));

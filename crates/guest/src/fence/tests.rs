@@ -553,6 +553,12 @@ fn runner_keys_are_compared_and_other_keys_are_not() {
             CARGO,
             add(CARGO, "[[bin]]\nname = \"tool\"\npath = \"src/tool.rs\"\nrequired-features = [\"std\"]\n"),
         ),
+        (
+            "9 the binary as cargo finds it",
+            "Cargo.toml",
+            CARGO,
+            add(CARGO, "[[bin]]\nname = \"x\"\npath = \"src/main.rs\"\n"),
+        ),
         ("new member", "Cargo.toml", CARGO, cargo("[\"a\"]", "[\"a\", \"b\"]")),
         ("new default feature", "Cargo.toml", CARGO, cargo("[\"std\"]", "[\"std\", \"more\"]\nmore = []")),
         ("release profile", "Cargo.toml", CARGO, add(CARGO, "[profile.release]\nlto = true\n")),
