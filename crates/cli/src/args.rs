@@ -219,12 +219,9 @@ pub(crate) struct CommonArgs {
     pub(crate) config: Option<PathBuf>,
 }
 
+/// How finished work is judged, whoever made it.
 #[derive(Debug, Args)]
-pub(crate) struct RunArgs {
-    #[command(flatten)]
-    pub(crate) what: TaskArgs,
-    #[command(flatten)]
-    pub(crate) common: CommonArgs,
+pub(crate) struct JudgeArgs {
     /// A command that judges the result in a clean room, split into words; repeatable, all must pass
     #[arg(long, value_name = "CMD")]
     pub(crate) check: Vec<String>,
@@ -243,12 +240,6 @@ pub(crate) struct RunArgs {
     /// What a changed lockfile means for the environment, which was made from the old one [default: deny]
     #[arg(long, value_enum)]
     pub(crate) deps: Option<Deps>,
-    /// Claims that are judged before a red one is final [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) attempts: Option<u32>,
-    /// Accept the agent's word: the outcome is `answered` and claims nothing
-    #[arg(long)]
-    pub(crate) no_check: bool,
     /// What may be changed, as a glob from the root; repeatable [default: all but protected]
     #[arg(long, value_name = "GLOB")]
     pub(crate) scope: Vec<String>,
@@ -274,6 +265,22 @@ pub(crate) struct RunArgs {
     /// The weakest strength that counts: exit_code, red_before, ids, canary, held_out
     #[arg(long, value_name = "STRENGTH", value_parser = strength)]
     pub(crate) min_strength: Option<StrengthLevel>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) what: TaskArgs,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
+    /// Claims that are judged before a red one is final [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) attempts: Option<u32>,
+    /// Accept the agent's word: the outcome is `answered` and claims nothing
+    #[arg(long)]
+    pub(crate) no_check: bool,
 }
 
 /// The work: exactly one of three.
@@ -305,55 +312,14 @@ pub(crate) struct GateArgs {
     /// The commit that the work began from; a plain directory has none
     #[arg(long, value_name = "REV")]
     pub(crate) base: Option<String>,
-    /// A command that judges the work in a clean room, split into words; repeatable, all must pass
-    #[arg(long, value_name = "CMD")]
-    pub(crate) check: Vec<String>,
-    /// The same as a JSON array of words
-    #[arg(long, value_name = "JSON-ARRAY")]
-    pub(crate) check_argv: Vec<String>,
-    /// What the checks must show [default: fix]
-    #[arg(long, value_enum)]
-    pub(crate) expect: Option<Expect>,
-    /// Time for one check, for example 10m
-    #[arg(long, value_name = "TIME")]
-    pub(crate) check_timeout: Option<Millis>,
-    /// How often each check is run, before and after; it must show the same every time
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10))]
-    pub(crate) repeats: u32,
-    /// What a changed lockfile means for the environment, which was made from the old one [default: deny]
-    #[arg(long, value_enum)]
-    pub(crate) deps: Option<Deps>,
-    /// What may be changed, as a glob from the root; repeatable [default: all but protected]
-    #[arg(long, value_name = "GLOB")]
-    pub(crate) scope: Vec<String>,
-    /// What must not be changed, besides tests and their configuration; repeatable
-    #[arg(long, value_name = "GLOB")]
-    pub(crate) protect: Vec<String>,
-    /// A rule of the fence that may be broken, everywhere or where a glob says; repeatable, each use makes a pass
-    /// weaker. What the names protect: docs/fence.md
-    #[arg(long, value_name = "RULE[:GLOB]", value_parser = allowance)]
-    pub(crate) allow: Vec<Allowance>,
-    /// Makes the environment, for example installs dependencies from a cache
-    #[arg(long, value_name = "CMD")]
-    pub(crate) setup: Option<String>,
-    /// Exits 0 where the environment is whole
-    #[arg(long, value_name = "CMD")]
-    pub(crate) probe: Option<String>,
+    #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
     /// Where everything runs: native, which is the default and the weakest that may judge
     #[arg(long, value_name = "TIER")]
     pub(crate) sandbox: Option<Tier>,
     /// What the commands can reach: none or host [default: none]
     #[arg(long)]
     pub(crate) network: Option<Network>,
-    /// Accepted as in `run`: a gate has a check in any case, so its outcome can always be `verified`
-    #[arg(long, value_enum)]
-    pub(crate) require: Option<Require>,
-    /// After a pass, try the checks on this many small faults in the changed lines and list those that they do not notice
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=50))]
-    pub(crate) mutants: u32,
-    /// The weakest strength that counts: exit_code, red_before, ids, canary, held_out
-    #[arg(long, value_name = "STRENGTH", value_parser = strength)]
-    pub(crate) min_strength: Option<StrengthLevel>,
     /// What is written to standard output
     #[arg(long, value_enum, default_value_t = GateFormat::Text)]
     pub(crate) format: GateFormat,

@@ -8,28 +8,7 @@ use crate::run::{self, Wish};
 pub(crate) fn gate(args: &GateArgs) -> u8 {
     let what = TaskArgs { text: None, task: None, task_file: None };
     let common = common(args);
-    let wish = Wish {
-        preset: &GATE,
-        what: &what,
-        common: &common,
-        check: &args.check,
-        check_argv: &args.check_argv,
-        expect: args.expect,
-        check_timeout: args.check_timeout,
-        repeats: args.repeats,
-        deps: args.deps,
-        attempts: None,
-        no_check: false,
-        scope: &args.scope,
-        protect: &args.protect,
-        allow: &args.allow,
-        setup: args.setup.as_deref(),
-        probe: args.probe.as_deref(),
-        require_verified: args.require.is_some(),
-        min_strength: args.min_strength,
-        mutants: args.mutants,
-        work: Some(&args.work),
-    };
+    let wish = Wish { work: Some(&args.work), ..Wish::judging(&GATE, &what, &common, &args.judge) };
     run::command(&wish, common.format)
 }
 

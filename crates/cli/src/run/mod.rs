@@ -21,7 +21,7 @@ use countersign_engine::Ids as _;
 use countersign_kernel::contract::Allowance;
 use countersign_types::{GateKey, Reason, SessionId, StrengthLevel, Tier};
 
-use crate::args::{self, AskArgs, CommonArgs, Expect, Format, RunArgs, TaskArgs, WorkArgs};
+use crate::args::{self, AskArgs, CommonArgs, Expect, Format, JudgeArgs, RunArgs, TaskArgs, WorkArgs};
 use crate::home::Home;
 use crate::ports::{MachineClock, MachineIds, session_id};
 use crate::refusal::Refusal;
@@ -59,25 +59,39 @@ pub(crate) struct Wish<'a> {
 impl<'a> Wish<'a> {
     pub(crate) fn run(args: &'a RunArgs) -> Self {
         Self {
-            preset: &CODING,
-            what: &args.what,
-            common: &args.common,
-            check: &args.check,
-            check_argv: &args.check_argv,
-            expect: args.expect,
-            check_timeout: args.check_timeout,
-            repeats: args.repeats,
-            deps: args.deps,
             attempts: args.attempts,
             no_check: args.no_check,
-            scope: &args.scope,
-            protect: &args.protect,
-            allow: &args.allow,
-            setup: args.setup.as_deref(),
-            probe: args.probe.as_deref(),
-            require_verified: args.require.is_some(),
-            min_strength: args.min_strength,
-            mutants: args.mutants,
+            ..Self::judging(&CODING, &args.what, &args.common, &args.judge)
+        }
+    }
+
+    /// Work that is judged as `judge` says.
+    pub(crate) fn judging(
+        preset: &'static Preset,
+        what: &'a TaskArgs,
+        common: &'a CommonArgs,
+        judge: &'a JudgeArgs,
+    ) -> Self {
+        Self {
+            preset,
+            what,
+            common,
+            check: &judge.check,
+            check_argv: &judge.check_argv,
+            expect: judge.expect,
+            check_timeout: judge.check_timeout,
+            repeats: judge.repeats,
+            deps: judge.deps,
+            attempts: None,
+            no_check: false,
+            scope: &judge.scope,
+            protect: &judge.protect,
+            allow: &judge.allow,
+            setup: judge.setup.as_deref(),
+            probe: judge.probe.as_deref(),
+            require_verified: judge.require.is_some(),
+            min_strength: judge.min_strength,
+            mutants: judge.mutants,
             work: None,
         }
     }
