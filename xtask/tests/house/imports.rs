@@ -26,6 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["countersign-types", "countersign-kernel", "countersign-tree", "countersign-guest"],
     ),
     ("countersign-store", &["countersign-types", "countersign-kernel"]),
+    ("countersign-proof", &["countersign-types", "countersign-tree"]),
     (
         "countersign-engine",
         &[
@@ -73,6 +74,7 @@ const OTHERS: &[(&str, &[&str])] = &[
 const NEVER_REACHED: &[(&str, &[&str])] = &[
     ("countersign-kernel", &["tokio", "hyper", "rand", "getrandom", "rusqlite", "rustix", "mio"]),
     ("countersign-tree", &["tokio", "hyper", "rusqlite", "mio"]),
+    ("countersign-proof", &["tokio", "hyper", "rusqlite", "mio", "futures"]),
     ("countersign-jail", &["tokio", "hyper", "rusqlite", "mio", "futures"]),
     ("countersign-guest", &["tokio", "hyper", "rusqlite", "mio", "futures"]),
     ("xtask", &["tokio", "clap", "countersign-types"]),

@@ -1,0 +1,26 @@
+//! Evidence that others can check: signed statements about a turn, the bundle that holds them with all that they speak
+//! of, and the verification of a bundle that anybody may have touched.
+//!
+//! Architecture invariants: everything that is read is hostile until a trusted key vouches for it, and bounded before it
+//! is read; verification is offline and starts no process; writing replaces nothing; no secret is shown by `{:?}`, an
+//! error or a bundle; files are touched only in `bundle::write` and `verify::files`, the clock and the environment
+//! nowhere. `FORMAT.md` beside this crate describes the files.
+#![forbid(unsafe_code)]
+
+pub mod dsse;
+mod key;
+pub mod layout;
+pub mod patch;
+mod sign;
+pub mod sshsig;
+pub mod statement;
+mod strict;
+pub mod time;
+mod wire;
+
+pub use key::{
+    KeyError, KeyId, MAX_KEY_TEXT, PublicKey, Role, SIGNATURE_LEN, SecretKey, TrustError, TrustFile,
+    TrustedKey,
+};
+pub use sign::{AgentSigner, CommandSigner, SignError, Signer};
+pub use strict::{JsonError, read_canonical, read_unique};
