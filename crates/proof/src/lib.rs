@@ -7,7 +7,9 @@
 //! nowhere. `FORMAT.md` beside this crate describes the files.
 #![forbid(unsafe_code)]
 
+pub mod bundle;
 pub mod dsse;
+pub mod journal;
 mod key;
 pub mod layout;
 pub mod patch;
@@ -16,6 +18,7 @@ pub mod sshsig;
 pub mod statement;
 mod strict;
 pub mod time;
+pub mod verify;
 mod wire;
 
 pub use key::{

@@ -72,6 +72,7 @@ fn files() -> impl Strategy<Value = Files> {
         "\u{e9}t\u{e9}",
         "tab\there",
         "z b/z",
+        "sp ace\u{e9}",
     ];
     let name = prop::sample::select(NAMES).prop_map(|name| name.as_bytes().to_vec());
     let odd = Just(b"raw\xff".to_vec());

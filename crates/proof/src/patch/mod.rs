@@ -92,6 +92,17 @@ impl FileChange<'_> {
         self.body == Body::Same
     }
 
+    /// Bytes of the patch that this change takes, for sharing work out.
+    #[must_use]
+    pub fn weight(&self) -> u64 {
+        let bytes = match &self.body {
+            Body::Same => 0,
+            Body::Text(hunks) => hunks.iter().map(|hunk| hunk.body.len()).sum(),
+            Body::Binary(binary) => binary.forward.text.len() + binary.reverse.text.len(),
+        };
+        bytes as u64
+    }
+
     /// Writes the content after the change into `out`. `before` is the content before it, empty for a new path. A change
     /// that keeps the content writes `before`.
     pub fn apply(&self, before: &[u8], out: &mut Sink) -> Result<(), PatchError> {

@@ -265,10 +265,10 @@ fn both_names(text: &[u8]) -> Option<Vec<u8>> {
     (spelled == text).then_some(path)
 }
 
-/// As git writes a name behind `---`: a tab follows when it holds white space and no quotes stand around it.
+/// As git writes a name behind `---`: a tab follows when it holds a space, also behind its quotes.
 fn shown_name(side: &[u8], path: &TreePath) -> Vec<u8> {
     let mut out = quoted(side, path.as_bytes());
-    if !out.starts_with(b"\"") && path.as_bytes().contains(&b' ') {
+    if path.as_bytes().contains(&b' ') {
         out.push(b'\t');
     }
     out

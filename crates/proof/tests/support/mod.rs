@@ -1,6 +1,8 @@
 //! What the tests of this crate share.
 #![expect(dead_code, reason = "each test file uses a part of it")]
 
+pub mod fixture;
+
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;

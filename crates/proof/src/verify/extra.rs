@@ -1,0 +1,74 @@
+//! Verdicts that came beside a bundle: other verifiers who say the same of it, or not.
+
+use std::collections::BTreeSet;
+
+use countersign_types::Digest;
+
+use super::signatures::{Keys, trusted};
+use super::statements::Statements;
+use super::{Bundle, Finding, Options};
+use crate::dsse;
+use crate::key::Role;
+use crate::layout::SUMS;
+use crate::statement::{Resource, Statement, Verdict, VerdictResult};
+use crate::time::parse_rfc3339;
+
+/// The trusted verifiers that say PASSED: the bundle's own and those of the verdicts beside it. A verdict that is not
+/// about this bundle, or whose signature is bad, is a finding; one of an unknown verifier is only not counted.
+pub(super) fn passed_by(
+    bundle: &Bundle,
+    read: &Statements,
+    keys: Option<&Keys>,
+    sums: Option<Digest>,
+    options: &Options<'_>,
+    findings: &mut Vec<Finding>,
+) -> Vec<String> {
+    let mut names = BTreeSet::new();
+    if let (Some((_, own)), Some(name)) = (&read.verdict, keys.and_then(|keys| keys.verifier.name.as_ref()))
+        && own.predicate.verification_result == VerdictResult::Passed
+    {
+        names.insert(name.clone());
+    }
+    for (number, bytes) in (1_u64..).zip(options.verdicts) {
+        match one(bundle, read, sums, bytes, options) {
+            Ok(Some(name)) => {
+                names.insert(name);
+            }
+            Ok(None) => {}
+            Err(why) => findings.push(Finding::ExtraVerdict { number, why }),
+        }
+    }
+    names.into_iter().collect()
+}
+
+fn one(
+    bundle: &Bundle,
+    read: &Statements,
+    sums: Option<Digest>,
+    bytes: &[u8],
+    options: &Options<'_>,
+) -> Result<Option<String>, String> {
+    let sealed = dsse::open(bytes).map_err(|e| e.to_string())?;
+    let Some(key) = options.trust.by_id(&sealed.key_id) else { return Ok(None) };
+    if !sealed.is_by(&key.public) {
+        return Err(format!("the signature is not that of key `{}`", key.name));
+    }
+    let statement: Statement<Verdict> = Statement::read(&sealed.payload).map_err(|e| e.to_string())?;
+    let mut told = Vec::new();
+    let claimed = parse_rfc3339(&statement.predicate.time_verified);
+    let name = trusted(&key.public, Role::Verifier, claimed, options, "the verdict", &mut told);
+    if let Some(finding) = told.first() {
+        return Err(finding.to_string());
+    }
+    let Some((_, own)) = &read.verdict else {
+        return Err("the bundle's own verdict cannot be read".to_owned());
+    };
+    let bundle_is_named = statement.predicate.input_attestations.iter().any(|named: &Resource| {
+        named.uri.as_deref() == Some(SUMS) && named.sha256().is_some() && named.sha256() == sums
+    });
+    let same_turn = statement.predicate.resource_uri == own.predicate.resource_uri;
+    if !(bundle_is_named && same_turn && statement.subject == own.subject && bundle.signed) {
+        return Err("it is about another bundle, or about one that is not signed".to_owned());
+    }
+    Ok(name.filter(|_| statement.predicate.verification_result == VerdictResult::Passed))
+}

@@ -1,0 +1,343 @@
+//! One bundle of each kind, from fixed keys and times.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use countersign_proof::bundle::{
+    BundleInput, RanFacts, Room, Signing, Source, TreeInput, TurnFacts, UnsignedReason, Written, write,
+};
+use countersign_proof::statement::{
+    GateFacts, ModelUsed, Resource, RoleUsage, RoomFacts, RoomPurpose, TestOutcome,
+};
+use countersign_proof::verify::{Options, Policy, Report, verify};
+use countersign_proof::{Role, SecretKey, TrustFile, TrustedKey, time::parse_rfc3339};
+use countersign_tree::{Entry, EntryMode, Manifest, TreePath};
+use countersign_types::{
+    Digest, GateKey, GateStatus, Millis, Reason, SessionId, Strength, StrengthLevel, Tier, TierProperty,
+    Trust,
+};
+use serde_json::json;
+
+use super::Files;
+
+pub const SESSION: &str = "s-20261130-fixture";
+pub const PATCH: &[u8] = include_bytes!("../golden/fixture.diff");
+pub const ENDED: &str = "2026-11-30T12:05:00Z";
+
+/// Seeds of the test keys; nothing real is signed with them.
+pub const RUNNER: u8 = 1;
+pub const VERIFIER: u8 = 2;
+pub const STRANGER: u8 = 3;
+
+pub fn key(seed: u8) -> SecretKey {
+    SecretKey::from_seed(&[seed; 32])
+}
+
+pub fn at(text: &str) -> Millis {
+    parse_rfc3339(text).unwrap()
+}
+
+pub fn base() -> Files {
+    let file = |text: &str| (EntryMode::File, text.as_bytes().to_vec());
+    Files::from([
+        (b"src/lib.rs".to_vec(), file("pub fn add(a: i32, b: i32) -> i32 {\n    a - b\n}\n")),
+        (b"old.txt".to_vec(), file("goes away\n")),
+        (b"run.sh".to_vec(), file("#!/bin/sh\necho hi\n")),
+        (b"data.bin".to_vec(), (EntryMode::File, blob(0))),
+        (b"link".to_vec(), (EntryMode::Symlink, b"src/lib.rs".to_vec())),
+        (b"kind".to_vec(), file("a file\n")),
+        (b"same.txt".to_vec(), file("stays")),
+    ])
+}
+
+pub fn last() -> Files {
+    let mut files = base();
+    let file = |text: &str| (EntryMode::File, text.as_bytes().to_vec());
+    files.insert(b"src/lib.rs".to_vec(), file("pub fn add(a: i32, b: i32) -> i32 {\n    a + b\n}\n"));
+    files.remove(&b"old.txt"[..]);
+    files.insert(b"run.sh".to_vec(), (EntryMode::Executable, b"#!/bin/sh\necho hi\n".to_vec()));
+    files.insert(b"data.bin".to_vec(), (EntryMode::File, blob(1)));
+    files.insert(b"link".to_vec(), (EntryMode::Symlink, b"same.txt".to_vec()));
+    files.insert(b"kind".to_vec(), (EntryMode::Symlink, b"same.txt".to_vec()));
+    files.insert("new dir/n\u{e9}w.txt".as_bytes().to_vec(), file("new\nwithout newline"));
+    files.insert(b"empty".to_vec(), file(""));
+    files
+}
+
+/// Binary for git, because of its first byte, and text for whoever reads this repository.
+fn blob(change: u8) -> Vec<u8> {
+    let mut bytes: Vec<u8> =
+        (0..3000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 11) as u8 & 0x7f).collect();
+    bytes[0] = 0;
+    bytes[1500] ^= change;
+    bytes
+}
+
+pub fn manifest(files: &Files) -> Manifest {
+    let entry = |(path, (mode, bytes)): (&Vec<u8>, &(EntryMode, Vec<u8>))| Entry {
+        path: TreePath::new(path.clone()).unwrap(),
+        mode: *mode,
+        size: bytes.len() as u64,
+        digest: Digest::of(bytes),
+    };
+    Manifest::new(files.iter().map(entry).collect())
+}
+
+pub fn blobs(files: &Files) -> BTreeMap<Digest, Vec<u8>> {
+    files.values().map(|(_, bytes)| (Digest::of(bytes), bytes.clone())).collect()
+}
+
+/// A chain of events of the right form.
+pub fn journal(session: &str, events: u64) -> Vec<u8> {
+    let mut prev = Digest::of(format!("countersign journal genesis 1\n{session}\n").as_bytes());
+    let mut out = Vec::new();
+    for seq in 1..=events {
+        let line = json!({
+            "v": 1, "session": session, "tenant": "local", "authority": {"external": "cli"}, "seq": seq,
+            "at": 1_796_040_000_000_u64 + seq, "kind": "effect_completed", "data": {"n": seq}, "payloads": {},
+            "prev": prev,
+        })
+        .to_string();
+        prev = Digest::of(line.as_bytes());
+        out.extend_from_slice(line.as_bytes());
+        out.push(b'\n');
+    }
+    out
+}
+
+fn gate(status: GateStatus, reason: Option<Reason>) -> GateFacts {
+    GateFacts { status, reason }
+}
+
+fn room(name: &str, purpose: RoomPurpose, attempt: Option<u32>, decides: bool, ended: &str) -> RoomFacts {
+    RoomFacts {
+        name: name.to_owned(),
+        purpose,
+        check: 0,
+        attempt,
+        decides,
+        ended: ended.to_owned(),
+        cause: None,
+        argv: vec!["cargo".to_owned(), "test".to_owned()],
+        observed: vec![TierProperty::Userns, TierProperty::Netns],
+        overlay: None,
+        environment: Some(Digest::of(b"environment")),
+    }
+}
+
+/// What the parts of the fixture's bundle are made of; a test changes it before it writes.
+pub struct Fixture {
+    pub session: String,
+    pub turn: u32,
+    pub reason: Reason,
+    pub base: Files,
+    pub last: Files,
+    pub patch: Vec<u8>,
+    pub journal: Vec<u8>,
+    pub sealed: bool,
+    pub signed: bool,
+    pub runner: SecretKey,
+    pub verifier: SecretKey,
+    pub result_more: usize,
+}
+
+impl Default for Fixture {
+    fn default() -> Self {
+        Self {
+            session: SESSION.to_owned(),
+            turn: 1,
+            reason: Reason::ChecksPassed,
+            base: base(),
+            last: last(),
+            patch: PATCH.to_vec(),
+            journal: journal(SESSION, 7),
+            sealed: true,
+            signed: true,
+            runner: key(RUNNER),
+            verifier: key(VERIFIER),
+            result_more: 0,
+        }
+    }
+}
+
+impl Fixture {
+    fn facts(&self) -> TurnFacts {
+        let outcome = self.reason.outcome();
+        let passed = outcome == countersign_types::Outcome::Verified;
+        let check =
+            if passed { gate(GateStatus::Passed, None) } else { gate(GateStatus::Failed, Some(self.reason)) };
+        TurnFacts {
+            session: SessionId::new(self.session.clone()).unwrap(),
+            turn: self.turn,
+            created_at: at("2026-11-30T12:00:00Z"),
+            ended_at: at(ENDED),
+            outcome,
+            reason: self.reason,
+            rescued_from: None,
+            strength: passed.then_some(Strength { level: StrengthLevel::Ids, in_process: true }),
+            gates: BTreeMap::from([
+                (GateKey::Seal, gate(GateStatus::Passed, None)),
+                (GateKey::Fence, gate(GateStatus::Passed, None)),
+                (GateKey::Check, check),
+            ]),
+            contract: Some(Digest::of(b"contract")),
+            task: Some(Digest::of(b"task")),
+            base_commit: Some("0123456789abcdef0123456789abcdef01234567".to_owned()),
+            trust: Some(Trust::Reviewed),
+            network: Some("none".to_owned()),
+            tier: Some(Tier::Native),
+            observed: vec![TierProperty::Userns, TierProperty::Netns, TierProperty::Seccomp],
+            usage: vec![RoleUsage {
+                role: "agent".to_owned(),
+                calls: 3,
+                input: Some(1200),
+                output: Some(340),
+                micro_usd: None,
+            }],
+            degraded: Vec::new(),
+        }
+    }
+
+    fn ran() -> RanFacts {
+        RanFacts {
+            versions: BTreeMap::from([
+                ("countersign".to_owned(), "0.1.0".to_owned()),
+                ("git".to_owned(), "2.47.3".to_owned()),
+            ]),
+            models: vec![ModelUsed {
+                role: "agent".to_owned(),
+                reference: "scripted:fix.json".to_owned(),
+                endpoint: None,
+            }],
+            materials: vec![Resource::named("layer /opt/toolchain", Digest::of(b"toolchain"))],
+            facts: BTreeMap::from([("preset".to_owned(), json!("coding@1"))]),
+        }
+    }
+
+    /// Writes `parent/run.bundle`.
+    pub fn write(&self, parent: &Path) -> Written {
+        self.try_write(parent, "run.bundle").unwrap()
+    }
+
+    pub fn try_write(
+        &self,
+        parent: &Path,
+        name: &str,
+    ) -> Result<Written, countersign_proof::bundle::WriteError> {
+        let facts = self.facts();
+        let (base, last) = (manifest(&self.base), manifest(&self.last));
+        let passed = facts.outcome == countersign_types::Outcome::Verified;
+        let result = json!({
+            "schema": "countersign.result/1",
+            "session": self.session,
+            "turn": self.turn,
+            "outcome": facts.outcome,
+            "reason": facts.reason,
+            "exit_code": facts.outcome.exit_code(),
+            "tree": self.sealed.then(|| last.digest()),
+            "answer": "x".repeat(self.result_more),
+        })
+        .to_string();
+        let config =
+            json!({"settings": [{"name": "network", "source": "flag", "value": "none"}]}).to_string();
+        let output = b"running 2 tests\n".to_vec();
+        let transcript = b"{\"role\":\"user\",\"text\":\"[redacted]\"}\n".to_vec();
+        let end = if passed { ("exit 0", TestOutcome::Passed) } else { ("exit 101", TestOutcome::Failed) };
+        let rooms = [
+            (room("base-0", RoomPurpose::Base, None, false, "exit 101"), TestOutcome::Failed, base.digest()),
+            (
+                room("a1-final-0", RoomPurpose::Final, Some(1), false, "exit 101"),
+                TestOutcome::Failed,
+                Digest::of(b"the first attempt's tree"),
+            ),
+            (room("a2-final-0", RoomPurpose::Final, Some(2), true, end.0), end.1, last.digest()),
+        ];
+        let rooms = rooms.into_iter().map(|(facts, result, tree)| {
+            let tests = vec!["adds".to_owned(), "adds_nothing".to_owned()];
+            let (passed, failed) =
+                if result == TestOutcome::Passed { (tests, Vec::new()) } else { (Vec::new(), tests) };
+            let stdout = Some(&output as &dyn Source);
+            Room {
+                facts,
+                result,
+                tree,
+                passed,
+                warned: Vec::new(),
+                failed,
+                stdout,
+                stderr: None,
+                report: None,
+            }
+        });
+        let pre_images = blobs(&self.base);
+        let input = BundleInput {
+            turn: facts,
+            ran: Self::ran(),
+            rooms: if self.sealed { rooms.collect() } else { Vec::new() },
+            result: result.as_bytes(),
+            config: config.as_bytes(),
+            journal: &self.journal,
+            transcript: Some(&transcript),
+            tree: self.sealed.then_some(TreeInput {
+                base: &base,
+                last: &last,
+                patch: &self.patch,
+                pre_images: &pre_images,
+            }),
+            signing: if self.signed {
+                Signing::Keys { runner: &self.runner, verifier: &self.verifier }
+            } else {
+                Signing::Unsigned { reason: UnsignedReason::HostTier, detail: "nothing is isolated there" }
+            },
+        };
+        write(parent, name, &input)
+    }
+}
+
+pub fn trusted(name: &str, seed: u8, roles: &[Role]) -> TrustedKey {
+    TrustedKey {
+        name: name.to_owned(),
+        public: key(seed).public(),
+        roles: roles.iter().copied().collect(),
+        not_before: None,
+        not_after: None,
+    }
+}
+
+/// Trusts runner and verifier.
+pub fn trust() -> TrustFile {
+    let mut trust = TrustFile::default();
+    trust.add(trusted("ci", RUNNER, &[Role::Runner])).unwrap();
+    trust.add(trusted("desk", VERIFIER, &[Role::Verifier])).unwrap();
+    trust
+}
+
+pub fn now() -> Millis {
+    at("2026-12-01T00:00:00Z")
+}
+
+pub fn verify_with(dir: &Path, trust: &TrustFile, policy: &Policy) -> Report {
+    verify(dir, &Options { trust, policy, now: now(), verdicts: &[] }).unwrap()
+}
+
+pub fn verify_it(dir: &Path) -> Report {
+    verify_with(dir, &trust(), &Policy::default())
+}
+
+/// Every regular file below a directory, by path.
+pub fn files_of(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut out = BTreeMap::new();
+    let mut todo = vec![PathBuf::new()];
+    while let Some(at) = todo.pop() {
+        for entry in std::fs::read_dir(dir.join(&at)).unwrap() {
+            let entry = entry.unwrap();
+            let path = at.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                todo.push(path);
+            } else {
+                out.insert(path.to_str().unwrap().to_owned(), std::fs::read(entry.path()).unwrap());
+            }
+        }
+    }
+    out
+}
