@@ -4,6 +4,7 @@
 pub mod gate;
 mod overhead;
 mod repository;
+mod room;
 mod server;
 mod start;
 
@@ -24,10 +25,11 @@ use crate::workspace::Workspace;
 pub enum Name {
     Start,
     Overhead,
+    Room,
 }
 
 impl Name {
-    const ALL: [Self; 2] = [Self::Start, Self::Overhead];
+    const ALL: [Self; 3] = [Self::Start, Self::Overhead, Self::Room];
 }
 
 impl FromStr for Name {
@@ -37,7 +39,8 @@ impl FromStr for Name {
         match text {
             "start" => Ok(Self::Start),
             "overhead" => Ok(Self::Overhead),
-            other => Err(Error::new(format!("no bench `{other}`; there are `start` and `overhead`"))),
+            "room" => Ok(Self::Room),
+            other => Err(Error::new(format!("no bench `{other}`; there are `start`, `overhead` and `room`"))),
         }
     }
 }
@@ -106,6 +109,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         measures.extend(match name {
             Name::Start => start::measure(&place)?,
             Name::Overhead => overhead::measure(&place)?,
+            Name::Room => room::measure(&place, workspace)?,
         });
     }
     for measure in &measures {

@@ -75,6 +75,23 @@ pub fn verify(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
+/// Copies a prepared project to `to`, with its fix applied or without.
+///
+/// # Errors
+/// When it is not prepared, or cannot be copied.
+pub fn copy(workspace: &Workspace, name: &str, to: &Path, fixed: bool) -> Result<()> {
+    let all = Materials::open(workspace)?;
+    let project = all.projects.iter().find(|project| project.name == name);
+    let project = project.ok_or_else(|| Error::new(format!("materials.json has no project {name}")))?;
+    let from = all.dir.join(name);
+    if !from.join(STAMP).is_file() {
+        return Err(Error::new(format!("{name} is not prepared; run cargo xtask setup")));
+    }
+    sh::remove_tree(to)?;
+    sh::copy_tree(&from.join("repo"), to)?;
+    if fixed { apply(to, &project.edits("true_fix")?) } else { Ok(()) }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Crate,

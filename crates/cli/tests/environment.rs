@@ -149,3 +149,40 @@ fn layers_that_were_removed_or_changed_are_made_again() {
     let host = run(&["--sandbox", "host"]).ended("setup_error", "usage");
     assert!(host["error"]["message"].as_str().unwrap().contains("--sandbox native"), "{host}");
 }
+
+/// A check that a look at the environment is worth: it takes much longer than the look.
+const SLOW: &str = "sh -c 'sleep 4; sh tests/check.sh'";
+
+#[test]
+fn a_remembered_base_is_relied_on_while_nothing_was_changed_that_its_room_saw() {
+    let Some(place) = place("a_remembered_base_is_relied_on_while_nothing_was_changed_that_its_room_saw")
+    else {
+        return;
+    };
+    repository(&place, PROJECT);
+    let config = config(&place);
+    let sum = place.path("cache/pkg/sum");
+    let made = std::fs::metadata(&sum).unwrap().modified().unwrap();
+    let model = script(&place, "m.json", &json!([edit("answer", "41", "42"), finish("42")]));
+    let rooms = |check: &str| {
+        let args =
+            project::args(&place, &model, &["--config", &config, "--check", check, "--format", "json"]);
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let result = place.run(&args).ended("verified", "checks_passed");
+        let rooms = result["gates"]["check"]["evidence"][0]["rooms"].as_array().unwrap().clone();
+        rooms.iter().map(|room| room["role"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    // What is younger than a run may have been changed while it ran, so the files have to be older.
+    project::until("the cache to be older than the first run", || {
+        made.elapsed().is_ok_and(|age| age > std::time::Duration::from_millis(1500))
+    });
+    assert_eq!(rooms(SLOW), ["base", "final"]);
+    assert_eq!(rooms(SLOW), ["base", "final"], "nothing was changed: the remembered base is enough");
+    // The length and the time are those from before; the content is not.
+    std::fs::write(&sum, "43\n").unwrap();
+    std::fs::File::options().write(true).open(&sum).unwrap().set_modified(made).unwrap();
+    assert_eq!(rooms(SLOW), ["base", "final", "base"], "the base had to be asked again");
+    // A base that is asked as fast as anything is compared is always asked again.
+    assert_eq!(rooms(CHECK), ["base", "final"]);
+    assert_eq!(rooms(CHECK), ["base", "final", "base"]);
+}

@@ -8,6 +8,7 @@ use countersign_gates::{
     Base, BaseIds, BaseVerdict as GateBase, CheckDecision, CheckEvidence, CheckPlan, RedCause as GateCause,
     RoomEvidence, RoomRole,
 };
+use countersign_guest::protocol::EnvironmentSeen;
 use countersign_kernel::contract::CheckTerms;
 use countersign_kernel::{BaseVerdict, EffectResult, JobSummary, RedCause, Turn};
 use countersign_tree::{Delta, Manifest};
@@ -17,6 +18,7 @@ use countersign_types::{
 use serde::{Deserialize, Serialize};
 
 use crate::cells::{self, Fail};
+use crate::identity::RanIn;
 use crate::perform::{Outcome, summary_of};
 use crate::rooms::Ran;
 use crate::setup::{SETUP_WALL, base_tree};
@@ -33,6 +35,13 @@ pub(crate) struct BaseSeen {
     rooms: Vec<RoomEvidence>,
 }
 
+impl BaseSeen {
+    /// How long its runs took.
+    pub(crate) fn wall(&self) -> Millis {
+        Millis(self.rooms.iter().fold(0, |sum, room| sum.saturating_add(room.wall_ms.0)))
+    }
+}
+
 /// A base run that was seen before on the same tree in the same environment.
 #[derive(Serialize, Deserialize)]
 struct CachedBase {
@@ -41,6 +50,7 @@ struct CachedBase {
     drift: Option<Digest>,
     detail: String,
     seen: BaseSeen,
+    ran: RanIn,
 }
 
 /// What came of a check on a tree.
@@ -68,6 +78,7 @@ impl Workshop<'_> {
             self.base_seen.insert(check, Arc::new(cached.seen));
             return Ok((result, named));
         }
+        let at = self.ports.clock.now();
         let mut plan = CheckPlan::new(&terms, &self.contract.environment);
         let mut first = self.run_check(RoomRole::Base, 1, base, &plan, stop).await?;
         if first.took_no_reporter() && plan.adapter().is_some_and(Adapter::may_lack_reporter) {
@@ -92,8 +103,10 @@ impl Workshop<'_> {
         ];
         // A broken environment is not remembered: it may be mended without any of the key's parts changing.
         if !matches!(verdict, BaseVerdict::Environment) {
-            let kept = CachedBase { verdict, job, drift: ran.drift, detail, seen: seen.clone() };
+            let (drift, seen) = (ran.drift, seen.clone());
+            let kept = CachedBase { verdict, job, drift, detail, seen, ran: RanIn { at, environment: None } };
             self.remember(&key, &kept).await;
+            self.base_ran.insert(check, at);
         }
         self.base_seen.insert(check, Arc::new(seen));
         Ok((EffectResult::BaseRun { verdict, job, cached: false, drift: ran.drift }, named))
@@ -233,27 +246,45 @@ impl Workshop<'_> {
     }
 
     /// A base result that an earlier run left is good enough to begin with, because a wrong one only costs work. A pass
-    /// does not rest on it: toolchains, caches and the system can have changed since. Does the base still show the same?
+    /// does not rest on it: toolchains, caches and the system can have changed since. Does the base still show the same? What
+    /// was `seen` of them beside the final room may say so; otherwise it is run again, and those rooms are told.
     pub(crate) async fn base_still_holds(
         &mut self,
         turn: &Turn,
         check: CheckIndex,
+        seen: Option<&EnvironmentSeen>,
         stop: &Stop,
-    ) -> Result<bool, Fail> {
+    ) -> Result<(bool, Vec<RoomEvidence>), Fail> {
         let terms = self.terms(check)?;
         let run = usize::try_from(check.0).ok().and_then(|index| turn.base_runs.get(index));
-        let Some(run) = run.filter(|run| run.cached) else { return Ok(true) };
+        let Some(run) = run else { return Ok((true, Vec::new())) };
         let base = base_tree(turn)?;
+        let key = self.cache_key("base", base, Some(&terms))?;
+        let cached = self.cached::<CachedBase>(&key).await;
+        if !run.cached {
+            // Run by us, so what is seen now is what it was in, unless something was changed since.
+            if let (Some(cached), Some(at)) = (cached, self.base_ran.get(&check)) {
+                self.remember(&key, &CachedBase { ran: RanIn::seen_later(*at, seen), ..cached }).await;
+            }
+            return Ok((true, Vec::new()));
+        }
+        let at = self.ports.clock.now();
+        if cached.as_ref().is_some_and(|cached| cached.verdict == run.verdict && cached.ran.still(seen, at)) {
+            return Ok((true, Vec::new()));
+        }
         let plan = self.plan_like_base(check, &terms);
         let first = self.run_check(RoomRole::Base, 1, base, &plan, stop).await?;
-        let (judged, _, _) = self.repeat_base(turn, &terms, &plan, &first, stop).await?;
+        let (judged, _, rooms) = self.repeat_base(turn, &terms, &plan, &first, stop).await?;
         let (verdict, _) = kernel_verdict(&judged);
-        if verdict != run.verdict {
-            let key = self.cache_key("base", base, Some(&terms))?;
+        let holds = verdict == run.verdict;
+        match cached.filter(|_| holds) {
+            Some(cached) => {
+                self.remember(&key, &CachedBase { ran: RanIn::seen_later(at, seen), ..cached }).await;
+            }
             // Nothing that reads as a result: the next run asks the base itself.
-            let _ = self.ports.memo.remember(&key, b"");
+            None => drop(self.ports.memo.remember(&key, b"")),
         }
-        Ok(verdict == run.verdict)
+        Ok((holds, rooms))
     }
 
     /// The probe on the base, in a room of its own: nothing of the judged tree can make it fail.

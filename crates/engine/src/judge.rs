@@ -165,9 +165,16 @@ impl Workshop<'_> {
 
     pub(crate) async fn room(&mut self, turn: &Turn, check: CheckIndex, stop: &Stop) -> Outcome {
         let sealed = turn.sealed.ok_or_else(|| Fail::because(Reason::CheckpointLost, "nothing is sealed"))?;
-        let Judged { mut decision, receipt, observed, mut evidence } =
-            self.judge(turn, sealed.tree, check, stop).await?;
-        if decision.status == GateStatus::Passed && !self.base_still_holds(turn, check, stop).await? {
+        let look = self.look_at_environment(check);
+        let (judged, seen) = futures::join!(self.judge(turn, sealed.tree, check, stop), look);
+        let Judged { mut decision, receipt, observed, mut evidence } = judged?;
+        let (holds, again) = if decision.status == GateStatus::Passed {
+            self.base_still_holds(turn, check, seen.as_ref(), stop).await?
+        } else {
+            (true, Vec::new())
+        };
+        evidence.rooms.extend(again);
+        if !holds {
             decision = CheckDecision::stale(
                 "the base shows something else now than in the earlier run that was remembered: the environment has \
                  changed; run again",

@@ -20,6 +20,7 @@ mod drive;
 mod edited;
 mod error;
 mod hygiene;
+mod identity;
 mod journal;
 mod judge;
 mod memory;

@@ -31,6 +31,7 @@ impl Workshop<'_> {
             "tree": tree,
             "environment": self.contract.environment,
             "network": self.contract.network,
+            "made": self.made,
             "layers": self.layers.iter().map(|m| m.target.to_string_lossy().into_owned()).collect::<Vec<_>>(),
             "terms": terms,
             "adapter": adapter,

@@ -192,7 +192,7 @@ impl Workshop<'_> {
                 let (environment, job) = (found.environment, JobSummary::Exited { code: 0 });
                 return Ok((EffectResult::Setup { environment, job, cached: true }, Vec::new()));
             }
-            self.layers = cells::layer_mounts(&self.contract);
+            (self.layers, self.made) = (cells::layer_mounts(&self.contract), None);
         }
         let dir = format!("l{}", cells::hex(&self.ports.ids.bytes()[..8]));
         let state_dir = self.ports.home.layers.join(&dir);
@@ -284,6 +284,7 @@ impl Workshop<'_> {
         }
         self.layers = cells::layer_mounts(&self.contract);
         self.layers.extend(mounts);
+        self.made = Some(cached.environment);
         true
     }
 

@@ -13,7 +13,9 @@ use countersign_kernel::{
 use countersign_llm::{Conversation, Reply as ModelReply, ToolSchema};
 use countersign_tools::{Schema, ToolCallSpec};
 use countersign_tree::{Manifest, ScratchRules};
-use countersign_types::{CheckIndex, Digest, EffectId, JobReceipt, Mount, Reason, SessionId, canonical_json};
+use countersign_types::{
+    CheckIndex, Digest, EffectId, JobReceipt, Millis, Mount, Reason, SessionId, canonical_json,
+};
 use futures::future::{BoxFuture, join_all};
 use serde_json::json;
 
@@ -58,9 +60,13 @@ pub(crate) struct Workshop<'p> {
     pub(crate) private_git: Option<PrivateGit>,
     pub(crate) trees: BTreeMap<Digest, Arc<Manifest>>,
     pub(crate) layers: Vec<Mount>,
+    /// The digest of what the operator's setup made.
+    pub(crate) made: Option<Digest>,
     pub(crate) base: Option<BaseFacts>,
     /// What each check showed on the base.
     pub(crate) base_seen: BTreeMap<CheckIndex, Arc<BaseSeen>>,
+    /// When this process ran them on the base.
+    pub(crate) base_ran: BTreeMap<CheckIndex, Millis>,
     /// Control runs of this turn by the tree that they were on.
     pub(crate) controls: BTreeMap<(CheckIndex, Digest), Arc<Ran>>,
     /// What the guest read of the base's files that a check runs, by depth.
@@ -91,6 +97,7 @@ impl<'p> Workshop<'p> {
             names: offered.iter().map(|schema| schema.tool).collect(),
             offered,
             layers: cells::layer_mounts(&contract),
+            made: None,
             task: String::from_utf8_lossy(&journal.input).into_owned(),
             contract,
             transcript: None,
@@ -105,6 +112,7 @@ impl<'p> Workshop<'p> {
             trees: BTreeMap::new(),
             base: None,
             base_seen: BTreeMap::new(),
+            base_ran: BTreeMap::new(),
             controls: BTreeMap::new(),
             called: Vec::new(),
             judged: Vec::new(),

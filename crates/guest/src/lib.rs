@@ -11,6 +11,7 @@ mod fault;
 pub mod fence;
 mod git;
 mod hygiene;
+mod identity;
 mod layers;
 mod materialise;
 mod mutate;

@@ -3,11 +3,11 @@
 
 pub use countersign_tree::Located;
 use countersign_tree::{Delta, Entry, ScratchRules, TreePath};
-use countersign_types::Digest;
+use countersign_types::{Digest, Millis};
 use serde::{Deserialize, Serialize};
 
 /// Raised whenever a message changes its meaning; also part of the build's version check.
-pub const GUEST_PROTOCOL: u32 = 4;
+pub const GUEST_PROTOCOL: u32 = 5;
 
 /// Where the verifier's own files lie in a room. The cell's root owns it: a job can read them and change nothing.
 pub const VERIFIER_DIR: &str = "/run/countersign/verifier";
@@ -90,6 +90,8 @@ pub enum Request {
     Mutate { files: Vec<MutateFile>, most: u32, located: Vec<Located> },
     /// A digest over everything below absolute paths of the cell (names, modes, contents, link targets).
     HashPaths { paths: Vec<String> },
+    /// What jobs can see besides the workspace and HOME and cannot change, and the layers at `layers`, by what `stat` says.
+    SeeEnvironment { layers: Vec<String>, within: Millis },
 }
 
 /// What a patch is applied to.
@@ -497,7 +499,20 @@ pub enum Reply {
         files: u64,
         bytes: u64,
     },
+    /// None: the time was over.
+    Environment {
+        seen: Option<EnvironmentSeen>,
+    },
     Error(Fault),
+}
+
+/// What the files say that jobs can see and cannot change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnvironmentSeen {
+    pub digest: Digest,
+    /// When the latest of them was changed, since the epoch.
+    pub newest: Millis,
+    pub files: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,7 +12,9 @@ use crate::protocol::{
 };
 use crate::segment::Segments;
 use crate::state::{Guest, first_file};
-use crate::{fence, git, hygiene, layers, materialise, mutate, overlay, plain, report, seal, tools, touch};
+use crate::{
+    fence, git, hygiene, identity, layers, materialise, mutate, overlay, plain, report, seal, tools, touch,
+};
 
 /// Bytes of a runner's report that are read.
 const MAX_REPORT: u64 = 32 << 20;
@@ -116,6 +118,9 @@ impl Guest {
                 mutate::mutants(&sources, most, &located, files)
             }
             Request::HashPaths { paths } => layers::hash_paths(&paths),
+            Request::SeeEnvironment { layers, within } => {
+                identity::see([&self.workspace, &self.home], &layers, within)
+            }
         }
     }
 }
