@@ -64,11 +64,16 @@ pub fn verify(dir: &Path, options: &Options<'_>) -> std::io::Result<Report> {
     findings.sort();
     findings.dedup();
     report.findings = findings;
-    if !report.findings.is_empty()
-        && report.signature == SignatureState::Trusted
-        && report.has_broken_signature()
-    {
+    if report.findings.iter().any(report::is_about_signature) && report.signature != SignatureState::Absent {
         report.signature = SignatureState::Broken;
+    }
+    if report.digest.is_none() {
+        // It could not be read far enough to see whether anybody signed it.
+        report.signature = SignatureState::Broken;
+    }
+    if !report.findings.is_empty() {
+        // Nobody has said PASSED of what lies here now.
+        report.passed_by.clear();
     }
     report.failures = options.policy.judge(&report, options.now);
     Ok(report)
@@ -167,16 +172,10 @@ fn open(files: Files, buffer: &mut Vec<u8>, findings: &mut Vec<Finding>) -> Opti
         }
     };
     let sums = sums::read(&sums_bytes).map_err(|finding| findings.push(finding)).ok()?;
-    match sums.get(HEADER) {
-        Some(digest) if *digest == header_digest => {}
-        Some(_) => {
-            findings.push(Finding::Digest { path: HEADER.to_owned() });
-            return None;
-        }
-        None => {
-            findings.push(Finding::UnlistedFile { path: HEADER.to_owned() });
-            return None;
-        }
+    // A header that is not the listed one is told, and still says how the rest is to be read. One that is not listed at
+    // all is told with the file set.
+    if sums.get(HEADER).is_some_and(|digest| *digest != header_digest) {
+        findings.push(Finding::Digest { path: HEADER.to_owned() });
     }
     let header = header.map_err(|finding| findings.push(finding)).ok()?;
     if header.format != FORMAT {

@@ -20,7 +20,7 @@ pub enum SignatureState {
     UnknownSigner,
     /// Every signature is good and of a trusted key in its role.
     Trusted,
-    /// A signature is bad, missing, or of a key that may not make it.
+    /// A signature is bad, missing, or of a key that may not make it; or the bundle cannot be read.
     Broken,
 }
 
@@ -125,10 +125,6 @@ impl Report {
     #[must_use]
     pub fn accepted(&self) -> bool {
         self.intact() && self.failures.is_empty()
-    }
-
-    pub(super) fn has_broken_signature(&self) -> bool {
-        self.findings.iter().any(is_about_signature)
     }
 }
 

@@ -2,6 +2,7 @@
 #![expect(dead_code, reason = "each test file uses a part of it")]
 
 pub mod fixture;
+pub mod tamper;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

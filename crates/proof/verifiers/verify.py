@@ -1,0 +1,539 @@
+#!/usr/bin/env python3
+"""A second verifier for Countersign bundles, written from FORMAT.md and not from the Rust one.
+
+Standard library, git, openssl and ssh-keygen; nothing of a bundle is run. It answers what `countersign verify` answers,
+with the same words for findings, except that everything about base + patch = final is the one word `tree`.
+
+    verify.py BUNDLE --trust trust.toml [--now 2026-12-01T00:00:00Z]
+
+Exit code 0: intact and signed by trusted keys. 2: not. 1: it could not be told (a program is missing, a wrong argument).
+"""
+import argparse, base64, binascii, datetime, hashlib, json, os, re, stat, subprocess, sys, tempfile, tomllib
+
+ROOM = r"[a-z0-9][a-z0-9-]{0,63}"
+FIXED = ["bundle.json", "result.json", "config.json", "journal.jsonl", "transcript.jsonl", "patch.diff",
+         "tree/base.manifest", "tree/final.manifest", "SHA256SUMS"]
+TREE = ["tree/base.manifest", "tree/final.manifest", "patch.diff"]
+MAX_JSON, MAX_FILE, MAX_FILES = 32 << 20, 512 << 20, 100_000
+GATES = {"seal", "answer", "fence", "scope", "change", "check", "repro", "review"}
+FIELDS = {  # of each predicate, exactly
+    "turn": "session turn created_at ended_at outcome reason exit_code rescued_from strength gates contract task base_commit "
+            "base_tree final_tree patch journal trust network tier observed models usage degraded parts",
+    "provenance": "buildDefinition runDetails",
+    "verdict": "verifier timeVerified resourceUri policy inputAttestations verificationResult verifiedLevels",
+    "test-result": "result configuration passedTests warnedTests failedTests",
+}
+TYPES = {
+    "turn": "urn:countersign:predicate:turn:1", "provenance": "https://slsa.dev/provenance/v1",
+    "verdict": "https://slsa.dev/verification_summary/v1",
+    "test-result": "https://in-toto.io/attestation/test-result/v0.1",
+}
+SPKI = bytes.fromhex("302a300506032b6570032100")
+
+
+class Wrong(Exception):
+    """A finding that ends the look at one file; its text is the finding's word."""
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def unique(pairs):
+    out = {}
+    for key, value in pairs:
+        if key in out:
+            raise Wrong("json")
+        out[key] = value
+    return out
+
+
+def parse(data, canonical):
+    try:
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=unique)
+        spelled = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        raise Wrong("json") from None
+    if canonical and spelled != data:
+        raise Wrong("json")
+    return value
+
+
+def has_role(path, signed):
+    end = r"\.sigstore\.json" if signed else r"\.json"
+    return (path in FIXED or (signed and path == "SHA256SUMS.sig") or bool(
+        re.fullmatch(r"tree/pre/[0-9a-f]{64}", path) or re.fullmatch(rf"rooms/{ROOM}/(stdout|stderr|report)", path)
+        or re.fullmatch(rf"statements/(provenance|turn|verdict|test-result\.{ROOM}){end}", path)))
+
+
+def limit(path):
+    small = path in ("SHA256SUMS", "bundle.json", "result.json", "config.json") or path.startswith("statements/")
+    return MAX_JSON if small else MAX_FILE
+
+
+def run(*argv, data=b"", env=None):
+    clean = {"PATH": os.environ.get("PATH", ""), "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent", **(env or {})}
+    return subprocess.run(argv, input=data, capture_output=True, env=clean, check=False)
+
+
+def strings(data):
+    """The strings of SSH's wire format, to the end."""
+    out = []
+    while data:
+        size = int.from_bytes(data[:4], "big")
+        if len(data) < 4 + size:
+            raise Wrong("signature_format")
+        out.append(data[4:4 + size])
+        data = data[4 + size:]
+    return out
+
+
+class Key:
+    """An Ed25519 public key from its OpenSSH line."""
+
+    def __init__(self, line):
+        self.line = " ".join(line.split()[:2])
+        self.raw = strings(base64.b64decode(self.line.split()[1]))[1]
+        self.id = sha256(SPKI + self.raw)
+
+    def verifies(self, message, signature):
+        with tempfile.TemporaryDirectory() as tmp:
+            names = [os.path.join(tmp, name) for name in ("key", "message", "signature")]
+            pem = f"-----BEGIN PUBLIC KEY-----\n{base64.b64encode(SPKI + self.raw).decode()}\n-----END PUBLIC KEY-----\n"
+            for name, content in zip(names, (pem.encode(), message, signature)):
+                with open(name, "wb") as file:
+                    file.write(content)
+            key, message_at, signature_at = names
+            return run("openssl", "pkeyutl", "-verify", "-pubin", "-inkey", key, "-rawin", "-in", message_at,
+                       "-sigfile", signature_at).returncode == 0
+
+
+class Bundle:
+    def __init__(self, root, trust, now):
+        self.root, self.trust, self.now = root, trust, now
+        self.findings, self.signature, self.files = set(), "broken", {}
+
+    def tell(self, word):
+        self.findings.add(word)
+
+    # The files.
+
+    def list(self):
+        count = 0
+        for at, dirs, names in os.walk(self.root):
+            if at != self.root and not dirs and not names:
+                self.tell("not_a_file")
+            for name in dirs + names:
+                count += 1
+                if count > MAX_FILES:
+                    raise Wrong("too_many_files")
+                whole = os.path.join(at, name)
+                path, mode = os.path.relpath(whole, self.root), os.lstat(whole).st_mode
+                if stat.S_ISDIR(mode):
+                    if path.count("/") >= 2:
+                        self.tell("unexpected_file")
+                        dirs.remove(name)
+                elif not stat.S_ISREG(mode):
+                    self.tell("not_a_file")
+                    self.files[path] = None
+                else:
+                    self.files[path] = os.lstat(whole).st_size
+        self.there = set(self.files)
+
+    def read(self, path):
+        if path not in self.files:
+            raise Wrong("missing_file")
+        if self.files[path] is None or self.files[path] > limit(path):
+            raise Wrong("too_large")
+        fd = os.open(os.path.join(self.root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(fd, "rb") as file:
+            return file.read(limit(path) + 1)
+
+    def open(self):
+        words, self.sums_bytes, header = set(), None, None
+        for name in ("SHA256SUMS", "bundle.json"):
+            try:
+                data = self.read(name)
+                self.sums_bytes, header = (data, header) if name == "SHA256SUMS" else (self.sums_bytes, data)
+            except Wrong as wrong:
+                words.add(str(wrong))
+        if words:
+            self.findings |= words
+            raise Wrong(words.pop())
+        self.sums, last = {}, ""
+        if self.sums_bytes and not self.sums_bytes.endswith(b"\n"):
+            raise Wrong("sums_format")
+        for line in self.sums_bytes.split(b"\n")[:-1]:
+            found = re.fullmatch(rb"([0-9a-f]{64})  ([^\n]+)", line)
+            try:
+                path = found.group(2).decode()
+            except (AttributeError, UnicodeDecodeError):
+                raise Wrong("sums_format") from None
+            if path.encode() <= last.encode() or path.startswith("SHA256SUMS") and has_role(path, True):
+                raise Wrong("sums_format")
+            self.sums[path], last = found.group(1).decode(), path
+        if self.sums.get("bundle.json", sha256(header)) != sha256(header):
+            self.tell("digest")
+        self.header = parse(header, canonical=True)
+        if self.header.get("format") != "countersign.bundle/1":
+            raise Wrong("json")
+        self.signed = self.header["signing"]["kind"] == "signed"
+        for path in list(self.files):
+            if self.files[path] is None:
+                del self.files[path]
+            elif not has_role(path, self.signed):
+                self.tell("unexpected_file")
+                del self.files[path]
+            elif self.files[path] > limit(path):
+                self.tell("too_large")
+                del self.files[path]
+        self.sealed = any(path in self.files for path in TREE)
+        suffix = ".sigstore.json" if self.signed else ".json"
+        self.suffix = suffix
+        needed = ["result.json", "config.json", "journal.jsonl"] + (["SHA256SUMS.sig"] if self.signed else [])
+        needed += [f"statements/{name}{suffix}" for name in ("provenance", "turn", "verdict")]
+        needed += TREE if self.sealed else []
+        if any(path not in self.there for path in needed + list(self.sums)):
+            self.tell("missing_file")
+        if any(not has_role(path, self.signed) for path in self.sums):
+            self.tell("unexpected_file")
+        if any(path not in self.sums for path in self.files if path not in ("SHA256SUMS", "SHA256SUMS.sig")):
+            self.tell("unlisted_file")
+
+    def contents(self):
+        self.data = {}
+        for path in self.files:
+            if path in self.sums and path != "bundle.json":
+                data = self.read(path)
+                named = path.rsplit("/", 1)[1] if path.startswith("tree/pre/") else self.sums[path]
+                if sha256(data) != self.sums[path] or sha256(data) != named:
+                    self.tell("digest")
+                else:
+                    self.data[path] = data
+
+    def digest(self, path):
+        return self.sums.get(path) if path in self.files else None
+
+    # Signatures.
+
+    def keys(self):
+        self.role = {}
+        self.signature = "absent"
+        if not self.signed:
+            return
+        self.signature = "trusted"
+        for role in ("runner", "verifier"):
+            named = self.header["signing"][role]
+            key = self.role[role] = Key(named["public"])
+            if key.id != named["key_id"]:
+                self.broken("key_id_swapped")
+            known = next((entry for entry in self.trust if Key(entry["public"]).raw == key.raw), None)
+            if known is None:
+                self.signature = "unknown_signer" if self.signature == "trusted" else self.signature
+                continue
+            if role not in known["roles"]:
+                self.broken("wrong_role")
+            window = known.get("not_before", "0000"), known.get("not_after", "9999")
+            if any(not window[0] <= time <= window[1] for time in (self.now, self.header["created_at"])):
+                self.broken("key_not_valid")
+
+    def broken(self, word):
+        self.tell(word)
+        self.signature = "broken"
+
+    def check_sums(self):
+        if "SHA256SUMS.sig" not in self.files:
+            self.signature = "broken"
+            return
+        try:
+            armored = self.read("SHA256SUMS.sig").decode()
+            found = re.fullmatch(r"-----BEGIN SSH SIGNATURE-----\n([A-Za-z0-9+/=\n]+)-----END SSH SIGNATURE-----\n", armored)
+            blob = base64.b64decode(found.group(1).replace("\n", ""), validate=True)
+            lines = re.findall(".{1,70}", base64.b64encode(blob).decode())
+            key, namespace, reserved, _hash, _signature = strings(blob[10:])
+            if (blob[:10] != b"SSHSIG\0\0\0\1" or namespace != b"countersign" or reserved or
+                    found.group(1) != "".join(line + "\n" for line in lines)):
+                raise Wrong("signature_format")
+            kind, raw = strings(key)
+        except (AttributeError, ValueError, binascii.Error, Wrong):
+            return self.broken("signature_format")
+        with tempfile.TemporaryDirectory() as tmp:
+            at = os.path.join(tmp, "sig")
+            with open(at, "w", encoding="ascii") as file:
+                file.write(armored)
+            good = run("ssh-keygen", "-Y", "check-novalidate", "-n", "countersign", "-s", at, data=self.sums_bytes)
+        if kind != b"ssh-ed25519" or good.returncode != 0:
+            self.broken("bad_signature")
+        elif raw != self.role["runner"].raw:
+            self.broken("other_signer")
+
+    def payload(self, path, role):
+        data = self.data[path]
+        if not self.signed:
+            return data
+        key = self.role[role]
+        try:
+            if not data.endswith(b"\n"):
+                raise Wrong("json")
+            bundle = parse(data[:-1], canonical=True)
+            envelope, hint = bundle["dsseEnvelope"], bundle["verificationMaterial"]["publicKey"]["hint"]
+            (signature,) = envelope["signatures"]
+            kind, keyid = envelope["payloadType"], signature["keyid"]
+            exact = (set(bundle) == {"mediaType", "verificationMaterial", "dsseEnvelope"}
+                     and bundle["mediaType"] == "application/vnd.dev.sigstore.bundle.v0.3+json"
+                     and bundle["verificationMaterial"] == {"publicKey": {"hint": hint}, "tlogEntries": []}
+                     and set(envelope) == {"payload", "payloadType", "signatures"} and set(signature) == {"keyid", "sig"}
+                     and kind == "application/vnd.in-toto+json" and keyid == hint)
+            body, raw = (base64.b64decode(text, validate=True) for text in (envelope["payload"], signature["sig"]))
+            if not exact or len(raw) != 64:
+                raise Wrong("json")
+        except (Wrong, KeyError, TypeError, ValueError):
+            self.broken("signature_format")
+            return None
+        pae = b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(body), body)
+        signed = key.verifies(pae, raw)
+        if keyid == key.id and signed:
+            return body
+        self.broken("bad_signature" if keyid == key.id else "key_id_swapped" if signed else "other_signer")
+        return None
+
+    # Statements.
+
+    def statements(self):
+        self.read_ones, self.rooms = {}, {}
+        for path in sorted(self.files):
+            if not path.startswith("statements/") or path not in self.data:
+                continue
+            name = path[len("statements/"):-len(self.suffix)]
+            kind = "test-result" if name.startswith("test-result.") else name
+            body = self.payload(path, "verifier" if kind == "verdict" else "runner")
+            if body is None:
+                continue
+            try:
+                value = parse(body, canonical=True)
+                if value["_type"] != "https://in-toto.io/Statement/v1" or value["predicateType"] != TYPES[kind]:
+                    raise Wrong("statement")
+                if set(value) != {"_type", "subject", "predicateType", "predicate"}:
+                    raise Wrong("json")
+                if set(value["predicate"]) != set(FIELDS[kind].split()):
+                    raise Wrong("json")
+                names = [thing["name"] for thing in value["subject"]]
+                if not names or len(set(names)) != len(names) or not all(sha(thing) for thing in value["subject"]):
+                    raise Wrong("statement")
+            except Wrong as wrong:
+                self.tell(str(wrong))
+                continue
+            except (KeyError, TypeError):
+                self.tell("json")
+                continue
+            (self.rooms if kind == "test-result" else self.read_ones)[path if kind == "test-result" else kind] = value
+
+    def check(self):
+        urn = f"urn:countersign:turn:{self.header['session']}:{self.header['turn']}"
+        about = ["tree/final.manifest", "patch.diff"] if self.sealed else ["journal.jsonl"]
+        subject = [(path, self.sums[path]) for path in about if path in self.sums]
+        turn, prov, verdict = (self.read_ones.get(kind, {}).get("predicate") for kind in ("turn", "provenance", "verdict"))
+        says = {
+            "turn": turn and f"urn:countersign:turn:{turn['session']}:{turn['turn']}",
+            "provenance": prov and prov["runDetails"]["metadata"]["invocationId"],
+            "verdict": verdict and verdict["resourceUri"],
+        }
+        for kind, value in self.read_ones.items():
+            if says[kind] != urn:
+                self.tell("other_turn")
+            elif [(thing["name"], sha(thing)) for thing in value["subject"]] != subject:
+                self.tell("subject")
+        for value in self.rooms.values():
+            if named(value["predicate"]["configuration"], "turn").get("uri") != urn:
+                self.tell("other_turn")
+        if verdict:
+            own = f"statements/verdict{self.suffix}"
+            listed = [(thing.get("uri", ""), sha(thing)) for thing in verdict["inputAttestations"]]
+            if len(dict(listed)) != len(listed) or own in dict(listed):
+                self.tell("contradiction")
+            for path, digest in listed:
+                if self.digest(path) != digest:
+                    self.tell("statement_changed" if self.digest(path) else "statement_missing")
+            if any(path.startswith("statements/") and path not in [*dict(listed), own] for path in self.files):
+                self.tell("statement_unlisted")
+        if turn:
+            self.check_turn(turn, prov, verdict)
+        self.journal(turn)
+
+    def check_turn(self, turn, prov, verdict):
+        parts = {path: digest.removeprefix("sha256:") for path, digest in turn["parts"].items()}
+        for path, digest in parts.items():
+            if self.digest(path) != digest:
+                self.tell("part_changed" if self.digest(path) else "part_missing")
+        outside = re.compile(r"statements/|tree/pre/|SHA256SUMS(\.sig)?$")
+        if any(path not in parts and not outside.match(path) for path in self.files):
+            self.tell("part_unlisted")
+        verified, status = turn["outcome"] == "verified", {key: gate["status"] for key, gate in turn["gates"].items()}
+        good = set(status) == GATES and turn["ended_at"] == self.header["created_at"]
+        good &= all(self.digest(path) == ((turn[field] or "").removeprefix("sha256:") or None)
+                    for path, field in zip(TREE, ("base_tree", "final_tree", "patch")))
+        if verified:
+            stops = [key for key, word in status.items()
+                     if word in ("failed", "not_reached") or word == "unverifiable" and key != "review"]
+            good &= not stops and status.get("check") == "passed" and bool(turn["strength"]) and bool(turn["final_tree"])
+        deciding = 0
+        for path, value in self.rooms.items():
+            facts = named(value["predicate"]["configuration"], "room").get("annotations", {})
+            tree, decides = "sha256:" + sha(value["subject"][0]), facts.get("decides")
+            contract = sha(named(value["predicate"]["configuration"], "contract"))
+            good &= path == f"statements/test-result.{facts.get('name')}{self.suffix}" and len(value["subject"]) == 1
+            good &= (contract and "sha256:" + contract) == turn["contract"]
+            wanted = turn["base_tree"] if facts.get("purpose") == "base" else turn["final_tree"] if decides else None
+            good &= wanted in (None, tree)
+            deciding += bool(decides)
+            good &= not (decides and verified and value["predicate"]["result"] != "PASSED")
+        good &= not verified or deciding > 0
+        if "result.json" in self.data:
+            try:
+                result = parse(self.data["result.json"], canonical=False)
+                wanted = {"outcome": turn["outcome"], "reason": turn["reason"], "exit_code": turn["exit_code"],
+                          "tree": turn["final_tree"]}
+                good &= all(key in result and result[key] == value for key, value in wanted.items())
+                good &= all(result.get(key, 0) in (None, turn[key]) for key in ("session", "turn"))
+            except Wrong as wrong:
+                self.tell(str(wrong))
+        if prov:
+            build = prov["buildDefinition"]
+            inputs, deps = build["externalParameters"]["inputs"], build["resolvedDependencies"]
+            strip = lambda digest: digest and digest.removeprefix("sha256:")
+            good &= build["buildType"] == "urn:countersign:build-type:turn:1"
+            good &= sha(named(inputs, "contract")) == strip(turn["contract"])
+            good &= sha(named(inputs, "task")) == strip(turn["task"])
+            good &= sha(named(deps, "tree/base.manifest")) == strip(turn["base_tree"])
+            good &= build["internalParameters"]["models"] == turn["models"]
+        if verdict:
+            level = "FAILED"
+            if verified and turn["strength"]:
+                inside = "_IN_PROCESS" if turn["strength"]["in_process"] else ""
+                level = f"COUNTERSIGN_{turn['strength']['level'].upper()}{inside}"
+            good &= verdict["verificationResult"] == ("PASSED" if verified else "FAILED")
+            good &= verdict["verifiedLevels"] == [level] and verdict["verifier"]["id"] == "urn:countersign:verifier:1"
+            good &= ("sha256:" + sha(verdict["policy"]) if verdict["policy"] else None) == turn["contract"]
+        if not good:
+            self.tell("contradiction")
+
+    def journal(self, turn):
+        data = self.data.get("journal.jsonl")
+        if data is None:
+            return
+        session = self.header["session"]
+        seq, head = 0, "sha256:" + sha256(f"countersign journal genesis 1\n{session}\n".encode())
+        lines = data.split(b"\n")
+        for line in lines[:-1]:
+            try:
+                event = json.loads(line)
+                if (event["session"], event["seq"], event["prev"]) != (session, seq + 1, head):
+                    return self.tell("journal")
+            except (ValueError, KeyError, TypeError):
+                return self.tell("journal")
+            seq, head = seq + 1, "sha256:" + sha256(line)
+        if lines[-1]:
+            return self.tell("journal")
+        if turn and turn["journal"] != {"seq": seq, "head": head}:
+            self.tell("journal_head")
+
+    # base + patch = final.
+
+    def tree(self):
+        if not all(path in self.data for path in TREE):
+            return
+        try:
+            base, final = (manifest(self.data[path]) for path in TREE[:2])
+            touched = {path: entry for path, entry in base.items() if final.get(path) != entry}
+            here = {path[len("tree/pre/"):] for path in self.files if path.startswith("tree/pre/")}
+            if here != {digest for _mode, digest in touched.values()}:
+                raise Wrong("tree")
+            if any(f"tree/pre/{digest}" not in self.data for digest in here):
+                return
+            result = {path: entry for path, entry in base.items() if path not in touched}
+            result.update(self.apply(touched))
+            if result != final:
+                raise Wrong("tree")
+        except Wrong as wrong:
+            self.tell(str(wrong))
+
+    def apply(self, touched):
+        with tempfile.TemporaryDirectory() as tmp:
+            git = lambda *argv, data=b"": run("git", *argv, data=data, env={"GIT_DIR": tmp})
+            git("init", "-q", "--bare", tmp)
+            index = b""
+            for path, (mode, digest) in touched.items():
+                blob = git("hash-object", "-w", "--stdin", data=self.data[f"tree/pre/{digest}"]).stdout.strip()
+                index += mode + b" " + blob + b" 0\t" + path + b"\0"
+            git("update-index", "-z", "--index-info", data=index)
+            patch = self.data["patch.diff"]
+            argv = ("apply", "--cached", "--binary", "-p1", "--whitespace=nowarn", "-")
+            if patch and git(*argv, data=patch).returncode != 0:
+                raise Wrong("tree")
+            out = {}
+            for row in filter(None, git("ls-files", "-s", "-z").stdout.split(b"\0")):
+                head, path = row.split(b"\t", 1)
+                mode, blob, _stage = head.split(b" ")
+                out[path] = (mode, sha256(git("cat-file", "blob", blob.decode()).stdout))
+            return out
+
+    def verify(self):
+        try:
+            self.list()
+            self.open()
+            self.contents()
+            self.keys()
+            if self.signed:
+                self.check_sums()
+            self.statements()
+            self.check()
+            self.tree()
+        except Wrong as wrong:
+            self.tell(str(wrong))
+        return not self.findings
+
+
+def sha(thing):
+    digest = thing.get("digest", {}).get("sha256")
+    return digest if digest and re.fullmatch("[0-9a-f]{64}", digest) else None
+
+
+def named(things, name):
+    return next((thing for thing in things if thing.get("name") == name), {})
+
+
+def manifest(data):
+    """Path to mode and digest. The sizes follow from the digests."""
+    head, out, last = b"countersign.tree/1\n", {}, b""
+    if not data.startswith(head) or (len(data) > len(head) and not data.endswith(b"\0")):
+        raise Wrong("tree")
+    for row in data[len(head):].split(b"\0")[:-1]:
+        found = re.fullmatch(rb"(100644|100755|120000) (0|[1-9][0-9]*) ([0-9a-f]{64}) (.+)", row, re.DOTALL)
+        if not found or found.group(4) <= last:
+            raise Wrong("tree")
+        last = found.group(4)
+        out[last] = (found.group(1), found.group(3).decode())
+    return out
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("bundle")
+    parser.add_argument("--trust", required=True)
+    parser.add_argument("--now")
+    args = parser.parse_args()
+    now = args.now or datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    try:
+        with open(args.trust, "rb") as file:
+            trust = tomllib.load(file).get("key", [])
+        bundle = Bundle(args.bundle.rstrip("/"), trust, now)
+        intact = bundle.verify()
+    except (OSError, ValueError) as error:
+        print(f"verify.py: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps({"intact": intact, "signature": bundle.signature, "findings": sorted(bundle.findings)}))
+    return 0 if intact and bundle.signature == "trusted" else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
