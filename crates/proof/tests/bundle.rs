@@ -1,5 +1,5 @@
 //! Bundles as they are written: what is in them, byte for byte, and what is never done to anything else.
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, outside of test functions")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of test functions")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! The applier against git itself: what git writes is applied with git's result, and what we take git takes too.
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, outside of test functions")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of test functions")]
 
 mod support;
 
@@ -171,7 +171,8 @@ fn what_is_taken_of_a_damaged_patch_git_takes_with_the_same_result() {
             taken.set(taken.get() + 1);
         }
     });
-    eprintln!("of 250 damaged patches {} were taken", taken.get());
+    // Otherwise nothing was compared.
+    assert!(taken.get() > 0);
 }
 
 #[test]

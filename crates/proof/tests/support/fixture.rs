@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use countersign_proof::bundle::{
-    BundleInput, RanFacts, Room, Signing, Source, TreeInput, TurnFacts, UnsignedReason, Written, write,
+    BundleInput, RanFacts, Room, Signing, Source, TreeInput, TurnFacts, UnsignedReason, WriteError, Written,
+    write,
 };
 use countersign_proof::statement::{
     GateFacts, ModelUsed, Resource, RoleUsage, RoomFacts, RoomPurpose, TestOutcome,
@@ -219,11 +220,20 @@ impl Fixture {
         self.try_write(parent, "run.bundle").unwrap()
     }
 
-    pub fn try_write(
-        &self,
-        parent: &Path,
-        name: &str,
-    ) -> Result<Written, countersign_proof::bundle::WriteError> {
+    pub fn try_write(&self, parent: &Path, name: &str) -> Result<Written, WriteError> {
+        if self.signed {
+            self.write_as(parent, name, Signing::Keys { runner: &self.runner, verifier: &self.verifier })
+        } else {
+            let detail = "nothing is isolated there";
+            self.write_as(parent, name, Signing::Unsigned { reason: UnsignedReason::HostTier, detail })
+        }
+    }
+
+    pub fn write_signed_by(&self, parent: &Path, signing: Signing<'_>) -> Result<Written, WriteError> {
+        self.write_as(parent, "run.bundle", signing)
+    }
+
+    fn write_as(&self, parent: &Path, name: &str, signing: Signing<'_>) -> Result<Written, WriteError> {
         let facts = self.facts();
         let (base, last) = (manifest(&self.base), manifest(&self.last));
         let passed = facts.outcome == countersign_types::Outcome::Verified;
@@ -284,11 +294,7 @@ impl Fixture {
                 patch: &self.patch,
                 pre_images: &pre_images,
             }),
-            signing: if self.signed {
-                Signing::Keys { runner: &self.runner, verifier: &self.verifier }
-            } else {
-                Signing::Unsigned { reason: UnsignedReason::HostTier, detail: "nothing is isolated there" }
-            },
+            signing,
         };
         write(parent, name, &input)
     }

@@ -1,0 +1,205 @@
+//! What a policy asks for, each demand met and not met; and verdicts of further verifiers.
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of test functions")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use countersign_proof::bundle::countersign;
+use countersign_proof::statement::{Statement, Verdict, VerdictResult};
+use countersign_proof::verify::{Finding, Options, Policy, PolicyFailure, Report, SignatureState, verify};
+use countersign_proof::{Role, SecretKey, TrustFile};
+use countersign_types::{Digest, Reason, StrengthLevel, TierProperty};
+use support::fixture::{self, Fixture, trusted, verify_with};
+
+fn policy(text: &str) -> Policy {
+    Policy::read(&format!("version = 1\n{text}\n")).unwrap()
+}
+
+fn failures(fixture: &Fixture, text: &str) -> Vec<PolicyFailure> {
+    let dir = tempfile::tempdir().unwrap();
+    let report = verify_with(&fixture.write(dir.path()).path, &fixture::trust(), &policy(text));
+    assert_eq!(report.findings, []);
+    assert_eq!(report.accepted(), report.failures.is_empty());
+    report.failures
+}
+
+#[test]
+fn each_demand_is_met_or_named() {
+    let good = Fixture::default();
+    for met in [
+        "",
+        "require = \"verified\"",
+        "min_strength = \"ids\"",
+        "min_strength = \"exit_code\"",
+        "tier = [\"netns\", \"seccomp\"]",
+        "network = [\"none\"]",
+        "models = [\"anthropic:*\", \"scripted:*\"]",
+        "signers = [\"ci\", \"desk\"]",
+        "max_age = \"12h\"",
+        "verifiers = 1",
+        "verifier_names = [\"desk\"]",
+    ] {
+        assert_eq!(failures(&good, met), [], "{met}");
+    }
+    let strength = Some(countersign_types::Strength { level: StrengthLevel::Ids, in_process: true });
+    for (demand, failure) in [
+        ("min_strength = \"canary\"", PolicyFailure::TooWeak { strength, wanted: StrengthLevel::Canary }),
+        ("out_of_process = true", PolicyFailure::InProcess),
+        (
+            "tier = [\"netns\", \"separate_kernel\"]",
+            PolicyFailure::Tier { missing: vec![TierProperty::SeparateKernel] },
+        ),
+        ("network = [\"host\"]", PolicyFailure::Network { is: Some("none".into()) }),
+        (
+            "models = [\"anthropic:*\"]",
+            PolicyFailure::Model { role: "agent".into(), reference: "scripted:fix.json".into() },
+        ),
+        ("signers = [\"ci\"]", PolicyFailure::Signer { name: Some("desk".into()) }),
+        ("max_age = \"11h\"", PolicyFailure::TooOld { ended_at: fixture::ENDED.into() }),
+        ("verifiers = 2", PolicyFailure::Verifiers { passed: vec!["desk".into()], wanted: 2 }),
+        ("verifier_names = [\"other\"]", PolicyFailure::Verifiers { passed: vec![], wanted: 1 }),
+    ] {
+        assert_eq!(failures(&good, demand), vec![failure], "{demand}");
+    }
+}
+
+#[test]
+fn a_refusal_is_evidence_and_meets_no_demand_for_success() {
+    let failed = Fixture { reason: Reason::CheckFailed, ..Fixture::default() };
+    assert_eq!(failures(&failed, ""), []);
+    let outcome = Reason::CheckFailed.outcome();
+    assert_eq!(failures(&failed, "require = \"verified\""), [PolicyFailure::NotVerified { outcome }]);
+    // No strength is no strength of any level.
+    let told = failures(&failed, "min_strength = \"exit_code\"\nout_of_process = true\nverifiers = 1");
+    assert_eq!(
+        told,
+        [
+            PolicyFailure::Verifiers { passed: vec![], wanted: 1 },
+            PolicyFailure::TooWeak { strength: None, wanted: StrengthLevel::ExitCode },
+            PolicyFailure::InProcess,
+        ]
+    );
+    // `answered` ends with 0 and is no success either.
+    let answered = Fixture { reason: Reason::NoClaim, ..Fixture::default() };
+    assert_eq!(failures(&answered, "require = \"verified\"").len(), 1);
+}
+
+#[test]
+fn a_bundle_from_the_future_has_no_age() {
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = Fixture::default().write(dir.path()).path;
+    let at = |now: &str| {
+        let (trust, policy) = (fixture::trust(), policy("max_age = \"1d\""));
+        verify(&bundle, &Options { trust: &trust, policy: &policy, now: fixture::at(now), verdicts: &[] })
+            .unwrap()
+            .failures
+    };
+    // Within five minutes clocks may differ.
+    assert_eq!(at("2026-11-30T12:00:00Z"), []);
+    assert!(matches!(at("2026-11-30T11:59:59Z").as_slice(), [PolicyFailure::FromTheFuture { .. }]));
+}
+
+/// The bundle's own verdict.
+fn own_verdict(bundle: &Path) -> Statement<Verdict> {
+    let file = std::fs::read(bundle.join("statements/verdict.sigstore.json")).unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&file).unwrap();
+    let payload = STANDARD.decode(value["dsseEnvelope"]["payload"].as_str().unwrap()).unwrap();
+    Statement::read(&payload).unwrap()
+}
+
+fn another(bundle: &Path, seed: u8, result: VerdictResult) -> Vec<u8> {
+    let sums = Digest::of(&std::fs::read(bundle.join("SHA256SUMS")).unwrap());
+    let at = fixture::at("2026-11-30T18:00:00Z");
+    let versions = BTreeMap::from([("countersign".to_owned(), "0.1.0".to_owned())]);
+    countersign(&own_verdict(bundle), sums, result, at, versions, &fixture::key(seed)).unwrap()
+}
+
+fn with_verdicts(bundle: &Path, trust: &TrustFile, policy: &Policy, verdicts: &[Vec<u8>]) -> Report {
+    verify(bundle, &Options { trust, policy, now: fixture::now(), verdicts }).unwrap()
+}
+
+#[test]
+fn k_of_n_verifiers_must_say_passed() {
+    const SECOND: u8 = 20;
+    const THIRD: u8 = 21;
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = Fixture::default().write(dir.path()).path;
+    let mut trust = fixture::trust();
+    trust.add(trusted("lab", SECOND, &[Role::Verifier])).unwrap();
+    trust.add(trusted("audit", THIRD, &[Role::Verifier])).unwrap();
+    let two = policy("verifiers = 2\nverifier_names = [\"desk\", \"lab\", \"audit\"]");
+    let passed = another(&bundle, SECOND, VerdictResult::Passed);
+
+    let report = with_verdicts(&bundle, &trust, &two, std::slice::from_ref(&passed));
+    assert_eq!((report.findings.len(), report.accepted()), (0, true), "{report:#?}");
+    assert_eq!(report.passed_by, ["desk", "lab"]);
+    // One verifier twice is one, a stranger is nobody, and FAILED is no PASSED.
+    let failed = another(&bundle, THIRD, VerdictResult::Failed);
+    let stranger = another(&bundle, fixture::STRANGER, VerdictResult::Passed);
+    let same = another(&bundle, fixture::VERIFIER, VerdictResult::Passed);
+    let report = with_verdicts(&bundle, &trust, &two, &[failed, stranger, same.clone(), same]);
+    assert_eq!((report.findings.len(), report.accepted()), (0, false));
+    assert_eq!(report.failures, [PolicyFailure::Verifiers { passed: vec!["desk".into()], wanted: 2 }]);
+    // A trusted runner is no verifier.
+    let runner = another(&bundle, fixture::RUNNER, VerdictResult::Passed);
+    assert!(told(&with_verdicts(&bundle, &trust, &two, &[runner])).contains("as verifier"));
+}
+
+fn told(report: &Report) -> String {
+    assert!(!report.accepted());
+    let [Finding::ExtraVerdict { number: 1, why }] = report.findings.as_slice() else {
+        return format!("told otherwise: {report:#?}");
+    };
+    why.clone()
+}
+
+#[test]
+fn a_verdict_beside_the_bundle_is_about_this_bundle_or_told() {
+    const SECOND: u8 = 20;
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = Fixture::default().write(dir.path()).path;
+    let mut trust = fixture::trust();
+    trust.add(trusted("lab", SECOND, &[Role::Verifier])).unwrap();
+    let any = Policy::default();
+    let good = another(&bundle, SECOND, VerdictResult::Passed);
+    assert!(with_verdicts(&bundle, &trust, &any, std::slice::from_ref(&good)).accepted());
+
+    let elsewhere = tempfile::tempdir().unwrap();
+    let other = Fixture { turn: 2, ..Fixture::default() }.write(elsewhere.path()).path;
+    let foreign = another(&other, SECOND, VerdictResult::Passed);
+    assert!(told(&with_verdicts(&bundle, &trust, &any, &[foreign])).contains("another bundle"));
+    // The bundle's own verdict names no bundle, so it counts for none beside it.
+    let replayed = std::fs::read(bundle.join("statements/verdict.sigstore.json")).unwrap();
+    assert!(told(&with_verdicts(&bundle, &trust, &any, &[replayed])).contains("another bundle"));
+    let text = String::from_utf8(good).unwrap();
+    assert!(told(&with_verdicts(&bundle, &trust, &any, &[b"{".to_vec()])).contains("not"));
+    let at = text.find("\"sig\":\"").unwrap() + 7;
+    let mut flipped = text.into_bytes();
+    flipped[at] = if flipped[at] == b'A' { b'B' } else { b'A' };
+    assert!(told(&with_verdicts(&bundle, &trust, &any, &[flipped])).contains("signature"));
+}
+
+#[test]
+fn three_answers_about_the_signer() {
+    let signed = |runner: SecretKey, verifier: SecretKey, signed| {
+        let dir = tempfile::tempdir().unwrap();
+        let fixture = Fixture { runner, verifier, signed, ..Fixture::default() };
+        let report =
+            verify_with(&fixture.write(dir.path()).path, &fixture::trust(), &policy("signature = \"any\""));
+        assert!(report.accepted(), "integrity is all that `any` asks for");
+        (report.signature, report.signature.to_string())
+    };
+    let key = fixture::key;
+    let stranger = || key(fixture::STRANGER);
+    let ours = || (key(fixture::RUNNER), key(fixture::VERIFIER));
+    assert_eq!(signed(ours().0, ours().1, false), (SignatureState::Absent, "unsigned".into()));
+    assert_eq!(
+        signed(stranger(), stranger(), true),
+        (SignatureState::UnknownSigner, "unknown signer".into())
+    );
+    assert_eq!(signed(ours().0, ours().1, true), (SignatureState::Trusted, "trusted signer".into()));
+}
