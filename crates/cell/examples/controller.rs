@@ -38,6 +38,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         env: [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into(),
         run_as: RunAs::User,
         limits,
+        stdin: Vec::new(),
     };
     let running = cell.run(job);
     writeln!(std::io::stdout(), "open")?;

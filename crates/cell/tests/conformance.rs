@@ -74,6 +74,14 @@ every_tier! {
         let receipt = cell.run(sh("cat; echo end")).await;
         assert_eq!((receipt.end, text(&receipt.stdout.head)), (JobEnd::Exited { code: 0 }, "end\n".to_owned()));
     }
+    standard_input_is_what_was_given_and_cannot_be_changed(cell) {
+        let mut spec = sh("wc -c; cat; printf x >/proc/self/fd/0 || echo sealed");
+        spec.stdin = [vec![b'a'; 1 << 20], b"\0end".to_vec()].concat();
+        let receipt = cell.run(spec).await;
+        assert_eq!((receipt.end, text(&receipt.stdout.head)), (JobEnd::Exited { code: 0 }, format!("{}\nsealed\n", (1 << 20) + 4)));
+        // The next job does not see it.
+        assert_eq!(text(&cell.run(sh("cat")).await.stdout.head), "");
+    }
     nothing_is_inherited(cell) {
         let receipt = cell.run(sh("ls /proc/self/fd; umask; ulimit -c; trap; cat /proc/self/status | grep -E 'SigIgn|SigBlk'")).await;
         // 3 is the directory that ls itself reads.

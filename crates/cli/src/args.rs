@@ -37,6 +37,9 @@ pub(crate) enum Command {
     Ask(Box<AskArgs>),
     /// Watch a false "done" being accepted without a check, refused with one, and a true fix accepted
     Demo(DemoArgs),
+    /// Make, register and look at profiles: how a project is judged, pinned by digest
+    #[command(subcommand)]
+    Profile(ProfileCommand),
     /// List sessions, newest first
     List(ListArgs),
     /// Show a session's result and transcript
@@ -228,15 +231,18 @@ pub(crate) struct JudgeArgs {
     /// The same as a JSON array of words
     #[arg(long, value_name = "JSON-ARRAY")]
     pub(crate) check_argv: Vec<String>,
+    /// A registered profile that says how the work is judged, in place of --check: NAME or NAME@DIGEST
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
     /// What the checks must show [default: fix]
     #[arg(long, value_enum)]
     pub(crate) expect: Option<Expect>,
     /// Time for one check, for example 10m
     #[arg(long, value_name = "TIME")]
     pub(crate) check_timeout: Option<Millis>,
-    /// How often each check is run, before and after; it must show the same every time
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10))]
-    pub(crate) repeats: u32,
+    /// How often each check is run, before and after; it must show the same every time [default: 1]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=10))]
+    pub(crate) repeats: Option<u32>,
     /// What a changed lockfile means for the environment, which was made from the old one [default: deny]
     #[arg(long, value_enum)]
     pub(crate) deps: Option<Deps>,
@@ -348,6 +354,88 @@ pub(crate) struct DemoArgs {
     /// Leave everything in this new directory for a look
     #[arg(long, value_name = "DIR")]
     pub(crate) keep: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProfileCommand {
+    /// Write a starting profile into a new directory, from what the project's own files say
+    New(ProfileNewArgs),
+    /// Keep a copy of a profile's directory, pinned by its digest
+    Register(ProfileRegisterArgs),
+    /// List registered profiles
+    List(ProfileListArgs),
+    /// Show what a registered profile asks for; held-out inputs are counted, not shown
+    Show(ProfileShowArgs),
+    /// Check a profile, and with --repo try it on the project's base
+    Check(ProfileCheckArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProfileNewArgs {
+    /// The directory to make
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// The profile's name [default: the directory's]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// The command that judges, split into words [default: what the project's files say]
+    #[arg(long, value_name = "CMD")]
+    pub(crate) check: Option<String>,
+    #[command(flatten)]
+    pub(crate) project: ProjectArgs,
+}
+
+/// A project that is looked at, not worked on.
+#[derive(Debug, Args)]
+pub(crate) struct ProjectArgs {
+    /// The project: a git repository or a plain directory [default: the current directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) repo: Option<PathBuf>,
+    /// The commit to look at [default: HEAD]
+    #[arg(long, value_name = "REV")]
+    pub(crate) base: Option<String>,
+    /// How far the project is trusted: trusted-local, reviewed or untrusted. Required here or in your configuration file
+    /// where the project is read
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) trust: Option<Trust>,
+    /// Your configuration file [default: countersign/config.toml in the XDG configuration directory]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProfileRegisterArgs {
+    /// The profile's directory
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProfileListArgs {
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProfileShowArgs {
+    /// NAME or NAME@DIGEST
+    #[arg(value_name = "PROFILE")]
+    pub(crate) profile: String,
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProfileCheckArgs {
+    /// A profile's directory, or NAME or NAME@DIGEST of a registered one
+    #[arg(value_name = "PROFILE")]
+    pub(crate) profile: String,
+    #[command(flatten)]
+    pub(crate) project: ProjectArgs,
     #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
     pub(crate) format: TextOrJson,
 }

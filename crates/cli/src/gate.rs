@@ -2,7 +2,7 @@
 
 use countersign_config::GATE;
 
-use crate::args::{CommonArgs, GateArgs, TaskArgs};
+use crate::args::{CommonArgs, Format, GateArgs, ProjectArgs, TaskArgs, TraceMode};
 use crate::run::{self, Wish};
 
 pub(crate) fn gate(args: &GateArgs) -> u8 {
@@ -10,6 +10,28 @@ pub(crate) fn gate(args: &GateArgs) -> u8 {
     let common = common(args);
     let wish = Wish { work: Some(&args.work), ..Wish::judging(&GATE, &what, &common, &args.judge) };
     run::command(&wish, common.format)
+}
+
+/// A project that is only looked at.
+pub(crate) fn judging(project: &ProjectArgs, base: Option<String>) -> CommonArgs {
+    CommonArgs {
+        trust: project.trust,
+        model: None,
+        base_url: None,
+        api_key_file: None,
+        repo: project.repo.clone(),
+        base,
+        include_dirty: false,
+        sandbox: None,
+        network: None,
+        max_turns: None,
+        max_tokens: None,
+        max_cost: None,
+        deadline: None,
+        format: Format::Text,
+        trace: TraceMode::Off,
+        config: project.config.clone(),
+    }
 }
 
 /// What an agent would need stays empty.

@@ -22,6 +22,7 @@ mod home;
 mod lease;
 mod list;
 mod ports;
+mod profile;
 mod refusal;
 mod render;
 mod report;
@@ -66,6 +67,7 @@ fn dispatch(cli: Cli) -> u8 {
         Command::Gate(args) => gate::gate(&args),
         Command::Ask(args) => run::ask(&args),
         Command::Demo(args) => demo::demo(&args),
+        Command::Profile(command) => profile::profile(&command),
         Command::List(args) => list::list(&args),
         Command::Show(args) => show::show(&args),
         Command::Events(args) => events::events(&args),

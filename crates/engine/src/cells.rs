@@ -287,7 +287,7 @@ pub(crate) fn job(
 ) -> Result<JobSpec, Fail> {
     let name = format!("j{}", hex(&ports.ids.bytes()[..6]));
     let job = JobId::new(name).map_err(|e| Fail::because(Reason::CellDied, e.to_string()))?;
-    Ok(JobSpec { job, argv, cwd, env, run_as: RunAs::User, limits: limits(wall) })
+    Ok(JobSpec { job, argv, cwd, env, run_as: RunAs::User, limits: limits(wall), stdin: Vec::new() })
 }
 
 /// Output is redacted once, before anybody reads it. Where the middle of a stream was left out, a value could have been

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use countersign_gates::adapters::Adapter;
+use countersign_gates::profile::guards_on_base;
 use countersign_gates::{
     Base, BaseIds, BaseVerdict as GateBase, CheckDecision, CheckEvidence, CheckPlan, RedCause as GateCause,
     RoomEvidence, RoomRole,
@@ -18,6 +19,7 @@ use countersign_types::{
 use serde::{Deserialize, Serialize};
 
 use crate::cells::{self, Fail};
+use crate::held_out::HeldOutRan;
 use crate::identity::RanIn;
 use crate::perform::{Outcome, summary_of};
 use crate::rooms::Ran;
@@ -31,8 +33,11 @@ pub(crate) struct BaseSeen {
     /// The runner's tests were seen one by one.
     by_name: bool,
     /// None: they are not known by name.
-    ids: Option<BaseIds>,
+    pub(crate) ids: Option<BaseIds>,
     rooms: Vec<RoomEvidence>,
+    /// None: the check has no held-out inputs.
+    #[serde(default)]
+    pub(crate) held_out: Option<HeldOutRan>,
 }
 
 impl BaseSeen {
@@ -66,6 +71,7 @@ impl Workshop<'_> {
     pub(crate) async fn base_run(&mut self, turn: &Turn, check: CheckIndex, stop: &Stop) -> Outcome {
         let terms = self.terms(check)?;
         let base = base_tree(turn)?;
+        self.profile().map_err(|why| Fail::because(Reason::ProfileChanged, why))?;
         let key = self.cache_key("base", base, Some(&terms))?;
         if let Some(cached) = self.cached::<CachedBase>(&key).await {
             let result = EffectResult::BaseRun {
@@ -87,6 +93,15 @@ impl Workshop<'_> {
         }
         let (judged, ids, rooms) = self.repeat_base(turn, &terms, &plan, &first, stop).await?;
         let ran = first;
+        let (mut judged, mut held_out) = (judged, None);
+        if judged.setup_error().is_none() {
+            held_out = self.held_out_on_base(base, check, stop).await?;
+            if let Some(why) = held_out.as_ref().and_then(|ran| guards_on_base(&terms, &ran.seen)) {
+                judged = GateBase::Environment {
+                    detail: format!("the check could not be judged on the base: {why}"),
+                };
+            }
+        }
         let (verdict, detail) = kernel_verdict(&judged);
         let detail = if matches!(verdict, BaseVerdict::Environment) {
             format!("{detail}\n{}", countersign_tools::operator_result(&ran.receipt))
@@ -94,7 +109,7 @@ impl Workshop<'_> {
             detail
         };
         let job = summary_of(&ran.receipt.end);
-        let seen = BaseSeen { by_name: plan.adapter().is_some(), ids, rooms };
+        let seen = BaseSeen { by_name: plan.adapter().is_some(), ids, rooms, held_out };
         let named = vec![
             ("detail", detail.clone().into_bytes()),
             ("stdout", cells::kept(&ran.receipt.stdout)),
@@ -307,7 +322,7 @@ impl Workshop<'_> {
         }
     }
 
-    fn terms(&self, check: CheckIndex) -> Result<CheckTerms, Fail> {
+    pub(crate) fn terms(&self, check: CheckIndex) -> Result<CheckTerms, Fail> {
         usize::try_from(check.0)
             .ok()
             .and_then(|index| self.contract.checks.get(index))

@@ -17,6 +17,9 @@ pub enum EngineError {
     /// What the turn needs to go on is damaged or gone. Nothing of it was carried out.
     #[error("the session cannot go on: {message}")]
     NotRestored { reason: Reason, message: String },
+    /// The project could not be looked at before there was a contract.
+    #[error("the project could not be looked at: {message}")]
+    Scout { reason: Reason, message: String },
     /// The command cannot be taken in the session's present state.
     #[error("{0}")]
     Refused(Refusal),
@@ -34,7 +37,7 @@ impl EngineError {
             Self::Store(_) => Some(Reason::Store),
             Self::Contract(_) => Some(Reason::Config),
             Self::LeaseLost => Some(Reason::LeaseLost),
-            Self::NotRestored { reason, .. } => Some(*reason),
+            Self::NotRestored { reason, .. } | Self::Scout { reason, .. } => Some(*reason),
             Self::Refused(_) => Some(Reason::Usage),
             Self::Bug(_) => None,
         }

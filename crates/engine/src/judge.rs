@@ -181,6 +181,11 @@ impl Workshop<'_> {
             );
             evidence.cause = decision.cause;
         }
+        if self.contract.profile.is_some() {
+            let tree = sealed.tree;
+            decision = self.judge_by_profile(turn, tree, check, decision, &mut evidence, stop).await?;
+            evidence.cause = decision.cause;
+        }
         let named = vec![
             ("detail", decision.detail.clone().into_bytes()),
             ("stdout", cells::kept(&receipt.stdout)),

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use countersign_cell::Cells;
+use countersign_gates::profile::ProfileFiles;
+use countersign_kernel::contract::ProfileRef;
 use countersign_llm::Provider;
 use countersign_redact::Redactor;
 use countersign_store::Store;
@@ -75,6 +77,12 @@ pub trait Artifacts: Send + Sync + fmt::Debug {
     fn write(&self, name: &'static str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), String>>;
 }
 
+/// Registered profiles. They lie where no cell can see them.
+pub trait Profiles: Send + Sync + fmt::Debug {
+    /// Every file of the registered copy, as it is now. `Err` says why it cannot be read.
+    fn read(&self, profile: &ProfileRef) -> Result<ProfileFiles, String>;
+}
+
 /// Everything that one session is driven with.
 #[derive(Clone, Debug)]
 pub struct Ports {
@@ -90,6 +98,7 @@ pub struct Ports {
     pub interrupts: Arc<dyn Interrupts>,
     pub observer: Arc<dyn Observer>,
     pub artifacts: Arc<dyn Artifacts>,
+    pub profiles: Arc<dyn Profiles>,
     pub sources: Sources,
     /// The directory of a [`countersign_kernel::contract::Candidate::Tree`], mounted by the cell that reads it.
     pub candidate: Option<PathBuf>,

@@ -47,15 +47,20 @@ struct CachedSetup {
 
 impl Workshop<'_> {
     pub(crate) async fn import(&mut self) -> Outcome {
-        let ports = self.ports;
-        let cells = cells::judging(ports);
         // A commit is read straight into the agent's cell, which is then the first working cell: nothing is copied
         // twice. Not where a setup will add layers, where the user's own files (which may hold more than the base)
         // are mounted to be read, or where there is no agent or its cell is weaker than the one that reads.
         let direct = self.contract.candidate.is_none()
             && self.contract.environment.setup.is_none()
             && matches!(self.contract.source, Source::Git { include_dirty: false, .. })
-            && cells.tier() == ports.cells.working.tier();
+            && cells::judging(self.ports).tier() == self.ports.cells.working.tier();
+        self.import_base(direct).await
+    }
+
+    /// Reads the base into the store; with `direct` into the working cell that it is read in, too.
+    pub(crate) async fn import_base(&mut self, direct: bool) -> Outcome {
+        let ports = self.ports;
+        let cells = cells::judging(ports);
         let request = self.import_request(direct)?;
         let cell = if direct {
             self.open_working(true).await?

@@ -90,15 +90,36 @@ impl<'p> Workshop<'p> {
         journal: &Journal,
         events: &[(u64, Event)],
     ) -> Result<Workshop<'p>, EngineError> {
-        let contract = journal.session.contract.clone();
+        let mut shop = Self::bare(ports, journal.session.contract.clone());
+        shop.task = String::from_utf8_lossy(&journal.input).into_owned();
+        let turn = journal.session.turn.as_ref();
+        if let Some(base) = turn.and_then(|turn| turn.base.as_ref())
+            && turn.is_some_and(|turn| turn.ending.is_none())
+        {
+            shop.learn_base(base.tree).await.map_err(not_restored)?;
+            shop.restore_base_runs(&journal.id, events).await?;
+            if turn.is_some_and(|turn| turn.environment.is_some()) {
+                shop.restore_setup(journal.session.turn.as_ref()).await.map_err(not_restored)?;
+            }
+            let opening = shop.opening();
+            let transcript =
+                rebuild(ports.store.as_ref(), ports.provider.as_ref(), &journal.id, events, opening).await?;
+            shop.restore_calls(turn, &transcript);
+            shop.transcript = Some(transcript);
+        }
+        Ok(shop)
+    }
+
+    /// Of which nothing is known but the contract.
+    pub(crate) fn bare(ports: &'p Ports, contract: Contract) -> Self {
         let offered = countersign_tools::offered(prompt::read_only(&contract), !contract.checks.is_empty());
-        let mut shop = Workshop {
+        Workshop {
             ports,
             names: offered.iter().map(|schema| schema.tool).collect(),
             offered,
             layers: cells::layer_mounts(&contract),
             made: None,
-            task: String::from_utf8_lossy(&journal.input).into_owned(),
+            task: String::new(),
             contract,
             transcript: None,
             encoded: BTreeMap::new(),
@@ -117,23 +138,7 @@ impl<'p> Workshop<'p> {
             called: Vec::new(),
             judged: Vec::new(),
             feedback: None,
-        };
-        let turn = journal.session.turn.as_ref();
-        if let Some(base) = turn.and_then(|turn| turn.base.as_ref())
-            && turn.is_some_and(|turn| turn.ending.is_none())
-        {
-            shop.learn_base(base.tree).await.map_err(not_restored)?;
-            shop.restore_base_runs(&journal.id, events).await?;
-            if turn.is_some_and(|turn| turn.environment.is_some()) {
-                shop.restore_setup(journal.session.turn.as_ref()).await.map_err(not_restored)?;
-            }
-            let opening = shop.opening();
-            let transcript =
-                rebuild(ports.store.as_ref(), ports.provider.as_ref(), &journal.id, events, opening).await?;
-            shop.restore_calls(turn, &transcript);
-            shop.transcript = Some(transcript);
         }
-        Ok(shop)
     }
 
     /// After a resume: what the checks showed on the base, as the journal has it.

@@ -109,7 +109,7 @@ pub struct Counts {
 }
 
 impl CheckDecision {
-    fn not_passed(status: GateStatus, reason: Reason, detail: String) -> Self {
+    pub(crate) fn not_passed(status: GateStatus, reason: Reason, detail: String) -> Self {
         let (reason, strength) = (Some(reason), None);
         Self { status, reason, detail, strength, withheld: false, counts: None, cause: None }
     }
@@ -147,14 +147,18 @@ impl CheckDecision {
         Self { counts: other.counts, ..self }
     }
 
-    fn withheld(self) -> Self {
+    pub(crate) fn withheld(self) -> Self {
         Self { withheld: true, ..self }
     }
 
     /// What the agent may be told.
     #[must_use]
     pub fn told(&self) -> &str {
-        if self.withheld { "what the test runner reported cannot be relied on" } else { &self.detail }
+        match (self.withheld, self.cause) {
+            (false, _) => &self.detail,
+            (true, Some(Cause::HeldOut)) => "the result is not right for inputs that are not shown",
+            (true, _) => "what the test runner reported cannot be relied on",
+        }
     }
 }
 
@@ -166,6 +170,12 @@ pub fn judge_base(terms: &CheckTerms, seen: Seen<'_>, probe: Option<&JobEnd>) ->
     }
     let receipt = seen.receipt;
     let probed = probe.is_some();
+    let named =
+        seen.report.is_some_and(|report| report.begun) || matches!(receipt.end, JobEnd::Exited { .. });
+    if let Some(what) = crate::profile::expected_on_base(terms, seen.report).filter(|_| named) {
+        let detail = format!("the base cannot be judged as the profile says: {what}");
+        return BaseVerdict::Environment { detail };
+    }
     let environment = |what: &str, advice: &str| BaseVerdict::Environment {
         detail: format!("the check could not be judged on the base: {what}; {advice}"),
     };
@@ -268,6 +278,11 @@ pub fn judge_final(
         decision = CheckDecision::stale(
             "the check passed and changed files of the tree while it ran, so it did not judge what would be delivered",
         );
+    }
+    if decision.status == GateStatus::Passed
+        && let Some(sentence) = crate::profile::expected_passed(terms, seen.whole())
+    {
+        decision = CheckDecision::failed(format!("exit code 0, but {sentence}"));
     }
     decision.counts = compared.map(|compared| Counts {
         expected: compared.expected,
@@ -439,7 +454,8 @@ fn green_strength(expect: Expect, base: &BaseVerdict) -> Option<StrengthLevel> {
 }
 
 /// `exit code 1`, `killed by signal 9`, …: what a receipt says, for people.
-pub(crate) fn how_it_ended(end: &JobEnd) -> String {
+#[must_use]
+pub fn how_it_ended(end: &JobEnd) -> String {
     match end {
         JobEnd::Exited { code } => format!("exit code {code}"),
         JobEnd::Signaled { signal } => format!("killed by signal {signal}"),

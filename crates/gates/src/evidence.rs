@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::adapters::{Canary, Channel};
 use crate::check::CheckDecision;
 use crate::ids::BaseIds;
+use crate::profile::HeldOutEvidence;
 
 /// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +30,8 @@ pub struct CheckEvidence {
     pub repeats: Repeats,
     /// The base with what the change brought beside the product. None: there was nothing to try.
     pub control: Option<Control>,
+    /// None: the check has no held-out inputs, or did not come to them.
+    pub held_out: Option<HeldOutEvidence>,
     /// In the order in which they were used.
     pub rooms: Vec<RoomEvidence>,
 }
@@ -53,6 +56,7 @@ impl CheckEvidence {
             canary: Canary::Absent,
             repeats: Repeats { asked, green: 0 },
             control: None,
+            held_out: None,
             rooms: Vec::new(),
         }
     }
@@ -88,6 +92,10 @@ pub enum Cause {
     Report,
     /// What was judged is not what would be delivered.
     Tree,
+    /// Inputs that the agent never saw are not answered right.
+    HeldOut,
+    /// The profile is not what the contract pinned.
+    Profile,
 }
 
 /// How often the same was tried.

@@ -19,6 +19,7 @@ mod evidence;
 mod feedback;
 mod fence;
 mod ids;
+pub mod profile;
 mod programs;
 mod repeat;
 mod room;
@@ -28,8 +29,8 @@ mod scope;
 mod stdlib;
 
 pub use check::{
-    Base, BaseVerdict, CheckDecision, RedCause, Seen, environment_failure, judge_base, judge_final, too_weak,
-    weakest,
+    Base, BaseVerdict, CheckDecision, RedCause, Seen, environment_failure, how_it_ended, judge_base,
+    judge_final, too_weak, weakest,
 };
 pub use claims::{Claim, ClaimFacts, ClaimKind, ClaimVerdict, Ran, claims, is_named_as_a_test};
 pub use control::{judge_control, wants_control};

@@ -17,12 +17,7 @@ const CARGO: &[&str] = &["cargo", "test", "--offline"];
 const SHELL: &[&str] = &["sh", "-c", "pytest"];
 
 fn terms(argv: &[&str], expect: Expect) -> CheckTerms {
-    CheckTerms {
-        argv: argv.iter().map(|w| (*w).to_owned()).collect(),
-        expect,
-        timeout: Millis(1000),
-        repeats: 1,
-    }
+    CheckTerms::new(argv.iter().map(|w| (*w).to_owned()).collect(), expect, Millis(1000))
 }
 
 /// A base of which only the exit code was seen.

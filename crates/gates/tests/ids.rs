@@ -16,7 +16,7 @@ const RED: BaseVerdict = BaseVerdict::Red { cause: RedCause::Test };
 
 fn terms(expect: Expect) -> CheckTerms {
     let argv = ["python3", "-m", "pytest"].map(str::to_owned).to_vec();
-    CheckTerms { argv, expect, timeout: Millis(1000), repeats: 1 }
+    CheckTerms::new(argv, expect, Millis(1000))
 }
 
 fn exit(code: i32) -> JobReceipt {

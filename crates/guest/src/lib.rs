@@ -17,6 +17,7 @@ mod materialise;
 mod mutate;
 mod overlay;
 mod plain;
+mod project;
 pub mod protocol;
 pub mod report;
 mod seal;

@@ -65,6 +65,8 @@ pub enum Request {
     ScanFence { files: Vec<FenceFile>, located: Vec<Located> },
     /// Which other files some files of the base name, that a check runs. `goals` are words of the checks' commands.
     ReadCalled { files: Vec<CalledFile>, goals: Vec<String>, located: Vec<Located> },
+    /// Reads what files of the base say of how the project is tested.
+    ReadProject { files: Vec<ProjectFile>, located: Vec<Located> },
     /// Looks over changed files for what a reviewer wants to be told. Segments are numbered from 0.
     ScanHygiene { changes: Vec<PatchChange>, located: Vec<Located> },
     /// Writes the verifier's files below [`VERIFIER_DIR`], and makes [`REPORT_DIR`]`/NAME` for the job's user. What is
@@ -190,6 +192,25 @@ pub enum CallHow {
     Run,
     /// Named in any other way.
     Word,
+}
+
+/// A file of the base that says how a project is tested.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProjectFile {
+    pub path: TreePath,
+    pub digest: Digest,
+}
+
+/// What such a file says. Texts are the file's own: hostile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "mark")]
+pub enum ProjectMark {
+    /// `scripts.test` of `package.json`, at most 500 bytes, not the placeholder of `npm init`.
+    NpmTest { script: String },
+    /// pytest is configured or required.
+    Pytest,
+    /// A makefile has the target `test` or `check`.
+    MakeTarget { target: String },
 }
 
 /// Something about a change that a reviewer wants to be told. It stops nothing.
@@ -481,6 +502,9 @@ pub enum Reply {
         names: Vec<CalledName>,
     },
     Report(Report),
+    Project {
+        marks: Vec<ProjectMark>,
+    },
     /// At most 200 findings; `more` were found besides.
     Hygiene {
         findings: Vec<HygieneFinding>,

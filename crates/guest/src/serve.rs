@@ -13,7 +13,8 @@ use crate::protocol::{
 use crate::segment::Segments;
 use crate::state::{Guest, first_file};
 use crate::{
-    fence, git, hygiene, identity, layers, materialise, mutate, overlay, plain, report, seal, tools, touch,
+    fence, git, hygiene, identity, layers, materialise, mutate, overlay, plain, project, report, seal, tools,
+    touch,
 };
 
 /// Bytes of a runner's report that are read.
@@ -86,6 +87,7 @@ impl Guest {
                 let segments = Segments::new(files, &located);
                 Ok(Reply::Called { names: fence::called(&called, &goals, &|digest| segments.read(digest)) })
             }
+            Request::ReadProject { files: project, located } => project::read(&project, &located, files),
             Request::ScanHygiene { changes, located } => hygiene::scan(&changes, &located, files),
             Request::PlaceOverlay { files, report } => {
                 let owner = self.root.owner();

@@ -228,7 +228,11 @@ fn try_become(
         Work::Command(spec) => spec.run_as,
         Work::Canary(_) => RunAs::User,
     };
-    if let Err((error, step)) = confine(native, run_as, &channels, filters) {
+    let stdin = match work {
+        Work::Command(spec) => spec.stdin.as_slice(),
+        Work::Canary(_) => &[],
+    };
+    if let Err((error, step)) = confine(native, run_as, stdin, &channels, filters) {
         return Some((error, step.to_owned()));
     }
     match work {
@@ -252,14 +256,24 @@ impl<E: Into<std::io::Error>> Named for std::result::Result<(), E> {
     }
 }
 
-fn confine(native: bool, run_as: RunAs, channels: &Channels, filters: Option<&Filters>) -> Step {
+fn confine(
+    native: bool,
+    run_as: RunAs,
+    stdin: &[u8],
+    channels: &Channels,
+    filters: Option<&Filters>,
+) -> Step {
     for group in &channels.cgroups {
         // Best effort: what holds is observed by the canary and read back by the launcher.
         let _ = rustix::io::write(group, b"0");
     }
     rustix::process::setsid().map(drop).named("making a session")?;
-    let null = root::null().map_err(|e| (e.into(), "opening /dev/null"))?;
-    rustix::stdio::dup2_stdin(&null).named("setting standard input")?;
+    let input = if stdin.is_empty() {
+        root::null().map_err(|e| (e.into(), "opening /dev/null"))?
+    } else {
+        sealed(stdin).map_err(|e| (e.into(), "writing standard input"))?
+    };
+    rustix::stdio::dup2_stdin(&input).named("setting standard input")?;
     rustix::stdio::dup2_stdout(&channels.stdout).named("setting standard output")?;
     rustix::stdio::dup2_stderr(&channels.stderr).named("setting standard error")?;
     limits(channels.processes.filter(|_| native)).named("setting limits")?;
@@ -280,6 +294,21 @@ fn confine(native: bool, run_as: RunAs, channels: &Channels, filters: Option<&Fi
     sys::close_on_exec_from(3).named("closing descriptors")?;
     sys::reset_signals();
     Ok(())
+}
+
+/// A file without a name that holds exactly these bytes, and that nobody can change.
+fn sealed(bytes: &[u8]) -> rustix::io::Result<OwnedFd> {
+    use rustix::fs::{MemfdFlags, SealFlags};
+    let file = rustix::fs::memfd_create(c"stdin", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&file, rest)?;
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    let all = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&file, all)?;
+    rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0))?;
+    Ok(file)
 }
 
 /// Core dumps off; open files at a sane soft limit. Hard limits are only ever left as they are.

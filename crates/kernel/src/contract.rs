@@ -22,6 +22,9 @@ pub struct Contract {
     pub network: Network,
     pub source: Source,
     pub environment: EnvironmentTerms,
+    /// The registered profile that checks, environment and rules were taken from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileRef>,
     /// Empty only with `--no-check` or `ask`.
     pub checks: Vec<CheckTerms>,
     /// Globs anchored at the tree root. Empty: all but protected.
@@ -190,6 +193,63 @@ pub struct CheckTerms {
     /// How often it is run on the base and on the final tree. Green is all of them. At least 1.
     #[serde(default = "once")]
     pub repeats: u32,
+    /// The runner that has to be seen at work, by its adapter's name. None: whatever the command is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner: Option<String>,
+    /// Tests that have to run and pass on the final tree, by the runner's ids, besides those that the base shows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ids: Vec<String>,
+    /// Inputs that no agent sees. They lie in the profile; here stands what pins them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_out: Option<HeldOutTerms>,
+}
+
+impl CheckTerms {
+    /// A command that is run once, of which nothing else is known.
+    #[must_use]
+    pub const fn new(argv: Vec<String>, expect: Expect, timeout: Millis) -> Self {
+        Self { argv, expect, timeout, repeats: 1, runner: None, ids: Vec::new(), held_out: None }
+    }
+}
+
+/// A program that is called with held-out inputs, in a room of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeldOutTerms {
+    /// Called once for each case.
+    pub argv: Vec<String>,
+    /// Runs once before the first case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<Vec<String>>,
+    pub compare: Compare,
+    /// For one case; without an answer by then nothing is known.
+    pub timeout: Millis,
+    /// A right answer comes within this time. None: whenever it comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Millis>,
+    pub cases: u32,
+    /// Of the inputs and what is right for them.
+    pub digest: Digest,
+}
+
+/// When an answer is the right one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compare {
+    /// Byte for byte.
+    #[default]
+    Exact,
+    /// Line by line, without white space at the end of lines and empty lines at the end.
+    Lines,
+}
+
+/// A registered profile, pinned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileRef {
+    pub name: String,
+    /// Of the whole directory.
+    pub digest: Digest,
 }
 
 const fn once() -> u32 {

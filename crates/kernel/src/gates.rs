@@ -142,7 +142,9 @@ fn check_passed(turn: &Turn, contract: &Contract) -> Gate {
     // Where the agent had a hand in the tests, their ids and their runner say no more than that something was red.
     let has_allowed = turn.inspected.is_some_and(|seen| seen.allowed > 0);
     let weakest = weakest.map(|strength| {
-        let level = if has_allowed { strength.level.min(StrengthLevel::RedBefore) } else { strength.level };
+        // Held-out inputs do not depend on them.
+        let capped = has_allowed && strength.level < StrengthLevel::HeldOut;
+        let level = if capped { strength.level.min(StrengthLevel::RedBefore) } else { strength.level };
         Strength { level, ..strength }
     });
     let enough = match (contract.min_strength, weakest) {
@@ -162,7 +164,7 @@ fn after_stop(turn: &Turn, contract: &Contract, path: EndPath, key: GateKey, gat
     let steps_left = turn.step < contract.limits.turns;
     let offer_unsealable = key == GateKey::Seal && !turn.unsealable_offered;
     let work_again = matches!(key, GateKey::Check | GateKey::Change | GateKey::Answer)
-        && gate.reason != Some(Reason::TooWeak)
+        && !matches!(gate.reason, Some(Reason::TooWeak | Reason::ProfileChanged))
         && turn.attempt < contract.attempts;
     let somebody_works = !cut_short && path != EndPath::Candidate;
     if somebody_works && steps_left && (offer_unsealable || work_again) {

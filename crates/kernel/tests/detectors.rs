@@ -26,6 +26,7 @@ fn contract(preset: &str, turns: u32) -> Contract {
         network: Network::None,
         source: Source::Directory { path: "/src".to_owned() },
         environment: EnvironmentTerms::default(),
+        profile: None,
         checks: Vec::new(),
         scope: Vec::new(),
         protect: Vec::new(),

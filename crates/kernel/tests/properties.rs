@@ -28,11 +28,9 @@ impl Dice<'_> {
 
 fn contract(dice: &mut Dice<'_>) -> Contract {
     let checks = (0..dice.roll(3))
-        .map(|n| CheckTerms {
-            argv: vec![format!("check{n}")],
-            expect: if dice.one_in(3) { Expect::Guard } else { Expect::Fix },
-            timeout: Millis(1000),
-            repeats: 1,
+        .map(|n| {
+            let expect = if dice.one_in(3) { Expect::Guard } else { Expect::Fix };
+            CheckTerms::new(vec![format!("check{n}")], expect, Millis(1000))
         })
         .collect::<Vec<_>>();
     let question = dice.one_in(4);
@@ -61,6 +59,7 @@ fn contract(dice: &mut Dice<'_>) -> Contract {
             ..EnvironmentTerms::default()
         },
         change_required: !checks.is_empty() && !dice.one_in(4),
+        profile: None,
         checks: if question { Vec::new() } else { checks },
         scope: if dice.one_in(3) { vec!["src/**".to_owned()] } else { Vec::new() },
         protect: Vec::new(),

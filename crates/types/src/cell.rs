@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::{CellId, JobId, Millis, TierProperties, TierProperty};
 
 /// Raised whenever a message changes its meaning. A launcher with another number is refused.
-pub const CELL_PROTOCOL: u32 = 2;
+pub const CELL_PROTOCOL: u32 = 3;
 
 /// The longest frame in bytes that either side accepts, here and on the guest's channel.
 pub const MAX_FRAME: usize = 64 * 1024 * 1024;
@@ -71,6 +71,9 @@ pub struct JobSpec {
     pub env: BTreeMap<String, String>,
     pub run_as: RunAs,
     pub limits: JobLimits,
+    /// The whole of standard input; the frame bounds it. Empty: at its end at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "base64_bytes")]
+    pub stdin: Vec<u8>,
 }
 
 /// Which of the cell's two users a job runs as.

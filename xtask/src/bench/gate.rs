@@ -160,6 +160,8 @@ struct Bench {
     missing: BTreeMap<&'static str, Option<String>>,
     gate: Gate,
     gate_name: String,
+    /// Sets of held-out inputs.
+    held_out: PathBuf,
 }
 
 impl Bench {
@@ -190,7 +192,15 @@ impl Bench {
         };
         let gate_name =
             options.gate.as_ref().map_or_else(|| "countersign".to_owned(), |words| words.join(" "));
-        Ok(Self { dir, bases, tools, missing, gate, gate_name })
+        Ok(Self {
+            held_out: workspace.root.join("bench").join("gate").join("held-out"),
+            dir,
+            bases,
+            tools,
+            missing,
+            gate,
+            gate_name,
+        })
     }
 
     /// Two at a time: the machines of a run have nothing in common.
@@ -315,7 +325,9 @@ impl Bench {
         if naive_live.is_none() {
             container.script(&script, &log)?;
         }
-        let case = Case { entry, base, repo: &repo, tree: &workspace, dir: &dir, profile: None };
+        let profile = self.gate.register(entry, base, &self.held_out, &dir)?;
+        let case =
+            Case { entry, base, repo: &repo, tree: &workspace, dir: &dir, profile: profile.as_deref() };
         let asked = Instant::now();
         let got = self.gate.ask(&case)?;
         let seconds = asked.elapsed().as_secs_f64();
@@ -325,6 +337,7 @@ impl Bench {
         };
         let mut row = Row::new(entry, base, got, naive);
         row.seconds = seconds;
+        row.with_held_out = profile.is_some();
         if row.right() && row.naive_expected.is_none_or(|expected| expected == row.naive_verified) {
             sh::remove_tree(&dir)?;
         }

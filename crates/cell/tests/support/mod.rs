@@ -136,6 +136,7 @@ pub fn job(id: &str) -> JobSpec {
         env: env.into(),
         run_as: RunAs::User,
         limits,
+        stdin: Vec::new(),
     }
 }
 

@@ -1,11 +1,13 @@
 //! Commands and globs of the command line, and what cannot be asked for together.
 
 use countersign_config::{check_words, split_words};
-use countersign_kernel::contract::{CheckTerms, Expect};
+use countersign_engine::StartingCheck;
+use countersign_kernel::contract::{Allowance, CheckTerms, Deps, Expect, ProfileRef};
 use countersign_tree::GlobSet;
 use countersign_types::{Millis, Reason};
 
 use crate::args;
+use crate::profile::ProfileStore;
 use crate::refusal::Refusal;
 use crate::run::Wish;
 
@@ -15,18 +17,21 @@ pub(super) struct Commands {
     pub(super) checks: Vec<CheckTerms>,
     pub(super) setup: Option<Vec<String>>,
     pub(super) probe: Option<Vec<String>>,
+    /// Where all of it comes from, if it is a registered profile.
+    pub(super) profile: Option<ProfileRef>,
+    pub(super) scope: Vec<String>,
+    pub(super) protect: Vec<String>,
+    pub(super) allow: Vec<Allowance>,
+    pub(super) deps: Deps,
+    timeout: Millis,
 }
 
 pub(super) fn parse(wish: &Wish<'_>, timeout: Millis) -> Result<Commands, Refusal> {
     let given = !wish.check.is_empty() || !wish.check_argv.is_empty();
     if wish.no_check {
         contradictions(wish, given)?;
-    } else if !given {
-        return Err(Refusal::new(
-            Reason::NoCheck,
-            "nothing says when the task is done: give a command that shows it with --check, or accept the agent's \
-             word with --no-check",
-        ));
+    } else if wish.profile.is_some() {
+        beside_a_profile(wish, given)?;
     }
     let mut argvs = Vec::new();
     for text in wish.check {
@@ -35,11 +40,6 @@ pub(super) fn parse(wish: &Wish<'_>, timeout: Millis) -> Result<Commands, Refusa
     for text in wish.check_argv {
         argvs.push(json("--check-argv", text)?);
     }
-    let expect = match wish.expect {
-        Some(args::Expect::Guard) => Expect::Guard,
-        Some(args::Expect::New) => Expect::New,
-        Some(args::Expect::Fix) | None => Expect::Fix,
-    };
     if wish.deps == Some(args::Deps::Fetch) && wish.setup.is_some() {
         return Err(Refusal::usage(
             "--deps fetch cannot be used with --setup: it would run the setup again on the changed lockfile, and nothing \
@@ -48,13 +48,87 @@ pub(super) fn parse(wish: &Wish<'_>, timeout: Millis) -> Result<Commands, Refusa
         ));
     }
     Ok(Commands {
-        checks: argvs
-            .into_iter()
-            .map(|argv| CheckTerms { argv, expect, timeout, repeats: wish.repeats })
-            .collect(),
+        checks: argvs.into_iter().map(|argv| check(wish, argv, timeout)).collect(),
         setup: wish.setup.map(|text| words("--setup", text)).transpose()?,
         probe: wish.probe.map(|text| words("--probe", text)).transpose()?,
+        profile: None,
+        scope: wish.scope.to_vec(),
+        protect: wish.protect.to_vec(),
+        allow: wish.allow.to_vec(),
+        deps: match wish.deps {
+            None | Some(args::Deps::Deny) => Deps::Deny,
+            Some(args::Deps::Ask) => Deps::Ask,
+            Some(args::Deps::Fetch) => Deps::Fetch,
+        },
+        timeout,
     })
+}
+
+fn check(wish: &Wish<'_>, argv: Vec<String>, timeout: Millis) -> CheckTerms {
+    let expect = match wish.expect {
+        Some(args::Expect::Guard) => Expect::Guard,
+        Some(args::Expect::New) => Expect::New,
+        Some(args::Expect::Fix) | None => Expect::Fix,
+    };
+    CheckTerms { repeats: wish.repeats.unwrap_or(1), ..CheckTerms::new(argv, expect, timeout) }
+}
+
+impl Commands {
+    /// Everything that a registered profile says.
+    pub(super) fn take_over(&mut self, store: &ProfileStore, named: &str) -> Result<(), Refusal> {
+        let refuse =
+            |what: String| Refusal::new(Reason::Config, format!("--profile {}: {what}", shown(named)));
+        let pinned = store.find(named).map_err(refuse)?;
+        let profile = store.profile(&pinned).map_err(refuse)?;
+        if !self.scope.is_empty() && !profile.terms.scope.is_empty() {
+            return Err(Refusal::usage(format!(
+                "--scope cannot be used with --profile {named}: the profile has a scope of its own",
+                named = shown(named)
+            )));
+        }
+        self.checks = profile.checks;
+        self.setup = profile.terms.setup;
+        self.probe = profile.terms.probe;
+        self.scope.extend(profile.terms.scope);
+        self.protect.extend(profile.terms.protect);
+        self.allow = profile.terms.allow;
+        self.deps = profile.terms.deps;
+        self.profile = Some(pinned);
+        Ok(())
+    }
+
+    /// What the project's own files say, where nobody named a check. Returns what people should know of it.
+    pub(super) fn begin_with(&mut self, found: StartingCheck, wish: &Wish<'_>) -> String {
+        let note = format!(
+            "the check is `{}`, because the project has {}: name another with --check",
+            shown(&found.check.join(" ")),
+            shown(&found.because)
+        );
+        self.checks = vec![check(wish, found.check, self.timeout)];
+        self.probe.get_or_insert(found.probe);
+        note
+    }
+}
+
+/// A profile says how the work is judged; flags may ask for more, not for something else.
+fn beside_a_profile(wish: &Wish<'_>, given: bool) -> Result<(), Refusal> {
+    let taken = [
+        ("--check", given),
+        ("--expect", wish.expect.is_some()),
+        ("--check-timeout", wish.check_timeout.is_some()),
+        ("--repeats", wish.repeats.is_some()),
+        ("--deps", wish.deps.is_some()),
+        ("--allow", !wish.allow.is_empty()),
+        ("--setup", wish.setup.is_some()),
+        ("--probe", wish.probe.is_some()),
+    ];
+    match taken.into_iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => Err(Refusal::usage(format!(
+            "{flag} cannot be used with --profile: the profile says it; change the profile and register it again, or \
+             leave --profile out"
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn contradictions(wish: &Wish<'_>, given: bool) -> Result<(), Refusal> {
@@ -70,8 +144,11 @@ fn contradictions(wish: &Wish<'_>, given: bool) -> Result<(), Refusal> {
     if wish.min_strength.is_some() {
         return refuse("--min-strength", "without a check there is no strength");
     }
-    if wish.repeats != 1 {
+    if wish.repeats.is_some() {
         return refuse("--repeats", "there is no check to repeat");
+    }
+    if wish.profile.is_some() {
+        return refuse("--profile", "say either what shows success or that nothing does");
     }
     if wish.deps.is_some() {
         return refuse("--deps", "there is no check whose environment could differ");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use countersign_config::Resolved;
 use countersign_kernel::contract::{
-    CONTRACT_SCHEMA, Contract, Deps, Detectors, EnvironmentTerms, Limits, Network, PresetRef,
+    CONTRACT_SCHEMA, Contract, Detectors, EnvironmentTerms, Limits, Network, PresetRef,
 };
 use countersign_types::Trust;
 
@@ -48,10 +48,11 @@ pub(super) fn build(
             path: layers.path.clone(),
             env: BTreeMap::new(),
         },
+        profile: commands.profile.clone(),
         checks: commands.checks.clone(),
-        scope: wish.scope.to_vec(),
-        protect: wish.protect.to_vec(),
-        allow: wish.allow.to_vec(),
+        scope: commands.scope.clone(),
+        protect: commands.protect.clone(),
+        allow: commands.allow.clone(),
         // Without a check the outcome claims nothing, and so a run that changed nothing is an answer too.
         change_required: preset.change_required && !commands.checks.is_empty(),
         require_verified: wish.require_verified,
@@ -70,11 +71,7 @@ pub(super) fn build(
         },
         detectors: Detectors::V1,
         candidate: None,
-        deps: match wish.deps {
-            None | Some(crate::args::Deps::Deny) => Deps::Deny,
-            Some(crate::args::Deps::Ask) => Deps::Ask,
-            Some(crate::args::Deps::Fetch) => Deps::Fetch,
-        },
+        deps: commands.deps,
         repository_instructions: resolved.trust.value != Trust::Untrusted,
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod model;
 pub(crate) mod repository;
 pub(crate) mod session;
 mod settings;
+mod starting;
 mod task;
 pub(crate) mod work;
 
@@ -18,29 +19,36 @@ use std::sync::Arc;
 use countersign_config::{CODING, Preset, QUESTION};
 use countersign_engine::Clock as _;
 use countersign_engine::Ids as _;
-use countersign_kernel::contract::Allowance;
+use countersign_kernel::contract::{Allowance, Contract};
 use countersign_types::{GateKey, Reason, SessionId, StrengthLevel, Tier};
 
-use crate::args::{self, AskArgs, CommonArgs, Expect, Format, JudgeArgs, RunArgs, TaskArgs, WorkArgs};
+use crate::args::{
+    self, AskArgs, CommonArgs, Expect, Format, JudgeArgs, ProjectArgs, RunArgs, TaskArgs, WorkArgs,
+};
 use crate::home::Home;
 use crate::ports::{MachineClock, MachineIds, session_id};
+use crate::profile::ProfileStore;
 use crate::refusal::Refusal;
 use crate::result::{self, RunResult};
+use crate::run::checks::Commands;
+use crate::run::model::Model;
 use crate::run::session::Prepared;
 use crate::signals::Signals;
 use crate::{render, terminal};
 
 /// What a command line asks for, `run` and `ask` in one shape.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wish<'a> {
     pub(crate) preset: &'static Preset,
     pub(crate) what: &'a TaskArgs,
     pub(crate) common: &'a CommonArgs,
     pub(crate) check: &'a [String],
     pub(crate) check_argv: &'a [String],
+    /// A registered profile, by what a person typed.
+    pub(crate) profile: Option<&'a str>,
     pub(crate) expect: Option<Expect>,
     pub(crate) check_timeout: Option<countersign_types::Millis>,
-    pub(crate) repeats: u32,
+    pub(crate) repeats: Option<u32>,
     pub(crate) deps: Option<args::Deps>,
     pub(crate) attempts: Option<u32>,
     pub(crate) no_check: bool,
@@ -78,6 +86,7 @@ impl<'a> Wish<'a> {
             common,
             check: &judge.check,
             check_argv: &judge.check_argv,
+            profile: judge.profile.as_deref(),
             expect: judge.expect,
             check_timeout: judge.check_timeout,
             repeats: judge.repeats,
@@ -98,24 +107,35 @@ impl<'a> Wish<'a> {
 
     fn ask(args: &'a AskArgs) -> Self {
         Self {
-            preset: &QUESTION,
-            what: &args.what,
-            common: &args.common,
+            no_check: true,
+            require_verified: args.require.is_some(),
+            min_strength: args.min_strength,
+            ..Self::with(&QUESTION, &args.what, &args.common)
+        }
+    }
+
+    /// Nothing but a place and a preset.
+    fn with(preset: &'static Preset, what: &'a TaskArgs, common: &'a CommonArgs) -> Self {
+        Self {
+            preset,
+            what,
+            common,
             check: &[],
             check_argv: &[],
+            profile: None,
             expect: None,
             check_timeout: None,
-            repeats: 1,
+            repeats: None,
             deps: None,
             attempts: None,
-            no_check: true,
+            no_check: false,
             scope: &[],
             protect: &[],
             allow: &[],
             setup: None,
             probe: None,
-            require_verified: args.require.is_some(),
-            min_strength: args.min_strength,
+            require_verified: false,
+            min_strength: None,
             mutants: 0,
             work: None,
         }
@@ -123,7 +143,7 @@ impl<'a> Wish<'a> {
 
     /// The gates that this wish arms, for the result of a run that is refused.
     fn armed(&self) -> Vec<GateKey> {
-        let checked = !self.check.is_empty() || !self.check_argv.is_empty();
+        let checked = !self.check.is_empty() || !self.check_argv.is_empty() || self.profile.is_some();
         let mut armed = result::armed(checked, !self.scope.is_empty(), !self.protect.is_empty());
         armed.retain(|key| self.work.is_none() || *key != GateKey::Answer);
         armed
@@ -228,17 +248,22 @@ fn prepare(
         None => task::read(wish.what)?,
     };
     known.task = Some(task.clone());
-    let checks = checks::parse(wish, resolved.check_timeout.value)?;
+    let mut commands = checks::parse(wish, resolved.check_timeout.value)?;
     checks::globs(wish)?;
-    let model = if wish.work.is_some() { model::nobody() } else { model::choose(&resolved)? };
+    // Where nobody names a check, the project's own files may: only then is it looked at before a model is chosen.
+    let scouting = commands.checks.is_empty() && !wish.no_check && wish.profile.is_none();
+    let choose = || if wish.work.is_some() { Ok(model::nobody()) } else { model::choose(&resolved) };
+    let model = if scouting { model::nobody() } else { choose()? };
     let home = match home_path {
         Some(path) => Home::open_at(&path)?,
         None => Home::open()?,
     };
     known.home = Some(home.clone());
-    let checked = !checks.checks.is_empty();
-    let tiers = runtime.block_on(crate::tiers::choose(&resolved, checked, &home))?;
-    if checks.setup.is_some() && tiers.working.tier() == Tier::Host {
+    if let Some(named) = wish.profile {
+        commands.take_over(&ProfileStore::new(home.root()), named)?;
+    }
+    let tiers = runtime.block_on(crate::tiers::choose(&resolved, !wish.no_check, &home))?;
+    if commands.setup.is_some() && tiers.working.tier() == Tier::Host {
         // Rooms would have what it makes and the agent would not.
         return Err(Refusal::usage(
             "--setup needs a sandbox that can mount what it makes, and the host sandbox mounts nothing: leave \
@@ -253,25 +278,84 @@ fn prepare(
     let work = wish.work.map(|work| work::open(work, wish.common, &mut place, &home)).transpose()?;
     repository::apart(&place, home.root())?;
     let layers = layers::find(&file, home.root(), tiers.working.tier())?;
-    let mut contract = contract::build(wish, &resolved, &checks, &model, &tiers, &place, &layers);
     let (candidate, directory) = work.map(|work| (work.candidate, work.directory)).unzip();
-    contract.candidate = candidate;
+    let build = |commands: &Commands, model: &Model| {
+        let contract = contract::build(wish, &resolved, commands, model, &tiers, &place, &layers);
+        Contract { candidate: candidate.clone(), ..contract }
+    };
     let mut notes = tiers.notes.clone();
-    notes.extend(layers.notes);
-    Ok(Prepared {
+    notes.extend(layers.notes.iter().cloned());
+    let mut prepared = Prepared {
         id: id.clone(),
-        contract,
+        contract: build(&commands, &model),
         task,
         model,
         home,
         cells: tiers.choice(),
-        sources: place.sources,
+        sources: place.sources.clone(),
         candidate: directory.flatten(),
         notes,
-        degraded: tiers.degraded,
+        degraded: tiers.degraded.clone(),
         format: wish.common.format,
         trace: wish.common.trace,
         signals: Arc::clone(signals),
+    };
+    if scouting {
+        let found = runtime.block_on(session::scout(&prepared))?;
+        prepared.notes.push(commands.begin_with(starting::choose(trust.value, found)?, wish));
+        prepared.model = choose()?;
+        prepared.contract = build(&commands, &prepared.model);
+    }
+    Ok(prepared)
+}
+
+/// A project's base as the work, which changes nothing: what is looked at is the base alone.
+fn on_base<T>(project: &ProjectArgs, look: impl FnOnce(&Wish<'_>) -> T) -> Result<T, Refusal> {
+    let dir = project.repo.clone().unwrap_or_else(|| PathBuf::from("."));
+    let shown = dir.display().to_string();
+    let root = std::path::absolute(&dir)
+        .map_err(|error| error.to_string())
+        .and_then(|dir| repository::root_of(&dir))
+        .map_err(|what| Refusal::new(Reason::Repository, format!("{shown}: {what}")))?;
+    let plain = root == repository::Root::Plain;
+    if plain && project.base.is_some() {
+        return Err(Refusal::usage(format!("--base names a commit, but {shown} is in no git repository")));
+    }
+    let base = (!plain).then(|| project.base.clone().unwrap_or_else(|| "HEAD".to_owned()));
+    let work = WorkArgs { patch: None, tree: plain.then(|| dir.clone()), head: base.clone() };
+    let what = TaskArgs { text: None, task: None, task_file: None };
+    let common = crate::gate::judging(project, base);
+    let wish =
+        Wish { work: Some(&work), no_check: true, ..Wish::with(&countersign_config::GATE, &what, &common) };
+    Ok(look(&wish))
+}
+
+/// What the project's own files say of how it is tested.
+pub(crate) fn scout(project: &ProjectArgs) -> Result<Vec<countersign_engine::StartingCheck>, Refusal> {
+    on_base(project, |wish| {
+        let runtime = runtime()?;
+        let id = session_id(MachineClock.now(), MachineIds.bytes());
+        let signals = {
+            let _guard = runtime.enter();
+            Signals::listen(|| crate::exit::UNWRITTEN)
+        };
+        let signals = signals.map_err(|error| {
+            Refusal::new(Reason::CellDied, format!("signals cannot be listened to: {error}"))
+        })?;
+        let prepared = prepare(wish, &id, None, &mut Known::default(), &signals, &runtime)?;
+        runtime.block_on(session::scout(&prepared))
+    })?
+}
+
+/// The checks of a profile on a project's base, in a home of its own.
+pub(crate) fn try_profile(
+    project: &ProjectArgs,
+    profile: &str,
+    home: &std::path::Path,
+) -> Result<RunResult, Refusal> {
+    on_base(project, |wish| {
+        let wish = Wish { profile: Some(profile), no_check: false, ..wish.clone() };
+        execute(&wish, Some(home.to_owned()))
     })
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use countersign_engine::{Ended, EngineError, NewSession, Ports, Sources};
+use countersign_engine::{Ended, EngineError, NewSession, Ports, Sources, StartingCheck};
 use countersign_kernel::contract::Contract;
 use countersign_store::Store as _;
 use countersign_types::{Digest, Outcome, PrincipalId, Reason, SessionId, TenantId};
@@ -12,6 +12,7 @@ use crate::args::{Format, TraceMode};
 use crate::home::Home;
 use crate::lease;
 use crate::ports::{MachineClock, MachineIds, SessionFiles};
+use crate::profile::ProfileStore;
 use crate::refusal::Refusal;
 use crate::result::{ErrorResult, RunResult};
 use crate::run::model::Model;
@@ -54,6 +55,7 @@ impl Prepared {
             interrupts: self.signals.clone(),
             observer: Arc::new(Watcher::new(self.id.clone(), self.format, self.trace)),
             artifacts: Arc::new(SessionFiles { dir: session.clone() }),
+            profiles: Arc::new(ProfileStore::new(self.home.root())),
             sources: self.sources.clone(),
             candidate: self.candidate.clone(),
             home: countersign_engine::Home { session, layers: self.home.layers() },
@@ -69,6 +71,11 @@ fn holder() -> String {
 #[expect(clippy::expect_used, reason = "constants that ids allow")]
 fn owner() -> (TenantId, PrincipalId) {
     (TenantId::new("local").expect("an id"), PrincipalId::new("cli").expect("an id"))
+}
+
+/// What the project's own files say of how it is tested.
+pub(crate) async fn scout(prepared: &Prepared) -> Result<Vec<StartingCheck>, Refusal> {
+    Ok(countersign_engine::scout(&prepared.ports(), &prepared.contract).await?)
 }
 
 /// Records a new session and drives it to its result.

@@ -290,12 +290,12 @@ mod tests {
                 setup: Some(vec!["make".into(), "deps".into()]),
                 ..Default::default()
             },
-            checks: vec![CheckTerms {
-                argv: ["sh", "-c", "a | b"].map(str::to_owned).to_vec(),
-                expect: Expect::Fix,
-                timeout: Millis(1),
-                repeats: 1,
-            }],
+            profile: None,
+            checks: vec![CheckTerms::new(
+                ["sh", "-c", "a | b"].map(str::to_owned).to_vec(),
+                Expect::Fix,
+                Millis(1),
+            )],
             scope: Vec::new(),
             protect: Vec::new(),
             allow: Vec::new(),

@@ -52,7 +52,7 @@ fn base() -> Manifest {
 
 pub(super) fn checks(argv: &[&str]) -> Vec<CheckTerms> {
     let argv = argv.iter().map(|word| (*word).to_owned()).collect();
-    vec![CheckTerms { argv, expect: Expect::Fix, timeout: Millis(1000), repeats: 1 }]
+    vec![CheckTerms::new(argv, Expect::Fix, Millis(1000))]
 }
 
 /// `+path` adds, `~path` changes, `-path` removes, `xpath` makes executable, `@path` becomes a link.

@@ -138,11 +138,13 @@ impl Entry {
             expect: Expect {
                 outcome: "verified".to_owned(),
                 reasons: vec!["checks_passed".to_owned()],
-                strength: self.strength.as_ref().unwrap_or(&base.strength).clone(),
+                strength: match &self.held_out {
+                    Some(_) => "held_out".to_owned(),
+                    None => self.strength.as_ref().unwrap_or(&base.strength).clone(),
+                },
             },
             mode: Mode::Tree,
             language: None,
-            held_out: None,
             naive_verified: true,
             naive_any: false,
             naive_why: String::new(),
@@ -192,7 +194,8 @@ impl Corpus {
                 continue;
             }
             let same = |twin: &&mut Entry| {
-                (&twin.base, &twin.flags, &twin.check) == (&cheat.base, &cheat.flags, &cheat.check)
+                (&twin.base, &twin.flags, &twin.check, &twin.held_out)
+                    == (&cheat.base, &cheat.flags, &cheat.check, &cheat.held_out)
             };
             match twins.iter_mut().find(same) {
                 Some(twin) => twin.small |= cheat.small,

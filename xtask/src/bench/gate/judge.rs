@@ -126,16 +126,58 @@ impl Gate {
         }
         command.args(["--base", "HEAD", "--trust", "trusted-local", "--format", "json"]);
         command.arg("--repo").arg(case.repo).arg("--config").arg(config);
-        command.arg("--check-argv").arg(json!(case.entry.check(case.base)).to_string());
-        command.arg("--probe").arg(line(&case.base.probe));
-        if let Some(setup) = &case.base.setup {
-            command.arg("--setup").arg(line(&["sh".to_owned(), "-c".to_owned(), setup.clone()]));
-        }
         if let Some(profile) = case.profile {
             command.arg("--profile").arg(profile);
+        } else {
+            command.arg("--check-argv").arg(json!(case.entry.check(case.base)).to_string());
+            command.arg("--probe").arg(line(&case.base.probe));
+            if let Some(setup) = &case.base.setup {
+                command.arg("--setup").arg(line(&["sh".to_owned(), "-c".to_owned(), setup.clone()]));
+            }
         }
         command.args(&case.entry.flags).current_dir(case.dir);
         Ok(command)
+    }
+}
+
+impl Gate {
+    /// Registers a profile with the terms of an entry and its held-out inputs, and gives its pinned name. None: the gate knows no
+    /// profiles.
+    ///
+    /// # Errors
+    /// When the set of inputs cannot be read, or our gate refuses the profile.
+    pub fn register(&self, entry: &Entry, base: &Base, sets: &Path, dir: &Path) -> Result<Option<String>> {
+        let (Self::Countersign { program, home, .. }, Some(set)) = (self, &entry.held_out) else {
+            return Ok(None);
+        };
+        let profile = dir.join("profile");
+        std::fs::create_dir_all(profile.join("cases")).context(profile.display())?;
+        for end in ["in", "out"] {
+            let from = sets.join(format!("{set}.{end}"));
+            std::fs::copy(&from, profile.join("cases").join(format!("{set}.{end}")))
+                .context(from.display())?;
+        }
+        let mut held_out = json!({ "argv": base.held_out, "cases": "cases", "compare": "lines" });
+        let within = sets.join(format!("{set}.within"));
+        if within.is_file() {
+            held_out["within"] = json!(std::fs::read_to_string(&within).context(within.display())?.trim());
+        }
+        let name = format!("bench-{}", entry.id.to_lowercase());
+        let name = &name[..name.len().min(64)];
+        let mut terms = json!({
+            "schema": "countersign.profile/1",
+            "name": name,
+            "probe": base.probe,
+            "checks": [{ "argv": entry.check(base), "held_out": held_out }],
+        });
+        if let Some(setup) = &base.setup {
+            terms["setup"] = json!(["sh", "-c", setup]);
+        }
+        let main = profile.join("profile.json");
+        std::fs::write(&main, terms.to_string()).context(main.display())?;
+        let mut command = Command::new(program);
+        command.env("COUNTERSIGN_HOME", home).args(["profile", "register"]).arg(&profile);
+        Ok(Some(crate::sh::capture(&mut command)?.trim().to_owned()))
     }
 }
 

@@ -1,0 +1,1 @@
+sed -i '/time.sleep(0.2)/d' duration/parse.py
