@@ -75,8 +75,8 @@ every_tier! {
         assert_eq!((receipt.end, text(&receipt.stdout.head)), (JobEnd::Exited { code: 0 }, "end\n".to_owned()));
     }
     standard_input_is_what_was_given_and_cannot_be_changed(cell) {
-        let mut spec = sh("wc -c; cat; printf x >/proc/self/fd/0 || echo sealed");
-        spec.stdin = [vec![b'a'; 1 << 20], b"\0end".to_vec()].concat();
+        let mut spec = sh("cat | wc -c; printf x 2>/dev/null >/proc/self/fd/0 || echo sealed");
+        spec.stdin = [vec![b'a'; 1 << 20], b"\nend".to_vec()].concat();
         let receipt = cell.run(spec).await;
         assert_eq!((receipt.end, text(&receipt.stdout.head)), (JobEnd::Exited { code: 0 }, format!("{}\nsealed\n", (1 << 20) + 4)));
         // The next job does not see it.

@@ -20,7 +20,6 @@ use serde_json::{Value, json};
 const OWED: &[(Reason, &str)] = &[
     (Reason::Budget, "6: prices, without which a limit in dollars is refused"),
     (Reason::Request, "5: the command `cancel`"),
-    (Reason::ProfileChanged, "3: profiles"),
     (Reason::ApprovalImpossible, "5: approvals"),
     (Reason::Approval, "5: approvals"),
     (Reason::Timer, "5: waits that outlive a process"),
@@ -75,6 +74,10 @@ impl Stage<'_> {
 
     /// The same, stopped while a command of the agent runs.
     fn disturbed(&self, disturb: impl FnOnce(u32)) -> Ended {
+        self.disturbed_with(&["--check", CHECK], |pid, _| disturb(pid))
+    }
+
+    fn disturbed_with(&self, judged_by: &[&str], disturb: impl FnOnce(u32, &str)) -> Ended {
         let seconds = odd_seconds();
         repository(self.place, PROJECT);
         let turns = json!([
@@ -82,10 +85,10 @@ impl Stage<'_> {
             edit("answer", "41", "42"),
             finish("Done.")
         ]);
-        let args = self.args(&turns, &["--check", CHECK]);
+        let args = self.args(&turns, judged_by);
         let child = self.command(&args.iter().map(String::as_str).collect::<Vec<_>>()).spawn().unwrap();
         until("the agent's command", || sleeps(&seconds));
-        disturb(child.id());
+        disturb(child.id(), &seconds);
         let ended = project::ended(child);
         until("the end of the agent's command", || !sleeps(&seconds));
         ended
@@ -384,6 +387,30 @@ const SCENARIOS: &[Scenario] = &[
         play: |s| {
             let turns = json!([sh("echo 42 > answer; echo exit 0 > tests/check.sh"), finish("Done.")]);
             s.checked(&turns, &[])
+        },
+    },
+    Scenario {
+        reason: Reason::ProfileChanged,
+        gates: "pppapfaa",
+        play: |s| {
+            let terms = json!({
+                "schema": "countersign.profile/1",
+                "name": "p",
+                "checks": [{ "argv": ["sh", "tests/check.sh"] }],
+            });
+            let dir = s.place.write("p/profile.json", &terms.to_string()).parent().unwrap().to_owned();
+            let registered = s.place.run(&["profile", "register", dir.to_str().unwrap()]).stdout;
+            let digest = registered.trim().rsplit(':').next().unwrap().to_owned();
+            let copy = s.place.path("home/profiles/p").join(digest).join("profile.json");
+            Some(s.disturbed_with(&["--profile", "p"], |_, seconds| {
+                std::fs::remove_file(&copy).unwrap();
+                std::fs::write(&copy, "{}").unwrap();
+                // The agent goes on.
+                let line = format!("sleep\0{seconds}\0");
+                for (pid, _) in project::processes(|seen, _| seen == line.as_bytes()) {
+                    kill("KILL", pid);
+                }
+            }))
         },
     },
     Scenario {
