@@ -1,7 +1,11 @@
 //! How fast a large bundle is verified, beside `sha256sum` over the same bytes, in one run:
 //!
 //! `cargo run --release -p countersign-proof --example bundle_speed -- 200` (MB; needs git and sha256sum)
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement for people, which ends where it fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a measurement for people, which ends where it fails"
+)]
 
 #[path = "../tests/support/mod.rs"]
 mod support;

@@ -27,6 +27,16 @@ pub const MAX_FILE: ByteSize = ByteSize::mib(512);
 /// The largest file that is read as a whole and parsed as JSON: statements, header, result, config.
 pub const MAX_JSON: ByteSize = ByteSize::mib(32);
 
+/// The largest patch, and the largest manifest. Both are kept in memory as a whole while a bundle is verified.
+pub const MAX_TREE_FILE: ByteSize = ByteSize::mib(256);
+
+/// All statements together: they are kept in memory, parsed, to be held against each other.
+pub const MAX_STATEMENTS: ByteSize = ByteSize::mib(64);
+
+/// The contents before and after all changes together, and all that is inflated for them: a small patch may name large
+/// contents again and again.
+pub const MAX_CHANGED: ByteSize = ByteSize::mib(8192);
+
 /// The most files, `SHA256SUMS` among them.
 pub const MAX_FILES: usize = 100_000;
 
@@ -139,6 +149,7 @@ pub fn room_output(room: &str, stream: &str) -> String {
 pub fn max_size(part: &Part) -> ByteSize {
     match part {
         Part::Header | Part::Result | Part::Config | Part::Statement(_) | Part::Sums => MAX_JSON,
+        Part::Patch | Part::BaseManifest | Part::FinalManifest => MAX_TREE_FILE,
         Part::SumsSignature => ByteSize::bytes(crate::sshsig::MAX_SIGNATURE_TEXT as u64),
         _ => MAX_FILE,
     }

@@ -21,7 +21,7 @@ fn apply(before: &Files, bytes: &[u8]) -> Result<Files, String> {
             return Err(format!("{}: another mode", change.path));
         }
         let content = had.map(|(_, bytes)| bytes).unwrap_or_default();
-        let mut sink = Sink::keeping();
+        let mut sink = Sink::keeping(1 << 20);
         change.apply(&content, &mut sink).map_err(|e| e.to_string())?;
         let (_, _, after) = sink.finish();
         if let Some(mode) = change.after {
@@ -214,7 +214,7 @@ fn garbage_is_refused_and_never_a_panic() {
         }
         if let Ok(patch) = Patch::parse(text.as_bytes()) {
             for file in &patch.files {
-                let _ = file.apply(&before, &mut Sink::new());
+                let _ = file.apply(&before, &mut Sink::new(1 << 20));
             }
         }
     });
@@ -229,6 +229,6 @@ fn a_patch_that_would_grow_without_end_is_refused() {
     let header = "diff --git a/a b/a\nindex 1111111111111111111111111111111111111111..2222222222222222222222222222222222222222 100644\nGIT binary patch\n";
     let big = format!("{header}literal 999999999\nzcmZQz\n\nliteral 0\nHcmV?d00001\n\n");
     let patch = Patch::parse(big.as_bytes()).unwrap();
-    let error = patch.files[0].apply(b"", &mut Sink::new()).unwrap_err();
+    let error = patch.files[0].apply(b"", &mut Sink::new(1 << 20)).unwrap_err();
     assert!(error.to_string().contains("not the one that the patch names"), "{error}");
 }

@@ -6,14 +6,13 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use countersign_proof::bundle::countersign;
-use countersign_proof::statement::{Statement, Verdict, VerdictResult};
-use countersign_proof::verify::{Finding, Options, Policy, PolicyFailure, Report, SignatureState, verify};
+use countersign_proof::statement::VerdictResult;
+use countersign_proof::verify::{
+    CountersignError, Finding, Options, Policy, PolicyFailure, Report, SignatureState, countersign, verify,
+};
 use countersign_proof::{Role, SecretKey, TrustFile};
-use countersign_types::{Digest, Reason, StrengthLevel, TierProperty};
-use support::fixture::{self, Fixture, trusted, verify_with};
+use countersign_types::{Reason, StrengthLevel, TierProperty};
+use support::fixture::{self, Fixture, trusted, verify_it, verify_with};
 
 fn policy(text: &str) -> Policy {
     Policy::read(&format!("version = 1\n{text}\n")).unwrap()
@@ -103,19 +102,26 @@ fn a_bundle_from_the_future_has_no_age() {
     assert!(matches!(at("2026-11-30T11:59:59Z").as_slice(), [PolicyFailure::FromTheFuture { .. }]));
 }
 
-/// The bundle's own verdict.
-fn own_verdict(bundle: &Path) -> Statement<Verdict> {
-    let file = std::fs::read(bundle.join("statements/verdict.sigstore.json")).unwrap();
-    let value: serde_json::Value = serde_json::from_slice(&file).unwrap();
-    let payload = STANDARD.decode(value["dsseEnvelope"]["payload"].as_str().unwrap()).unwrap();
-    Statement::read(&payload).unwrap()
+fn another(bundle: &Path, seed: u8, result: VerdictResult) -> Vec<u8> {
+    let report = verify_it(bundle);
+    let versions = BTreeMap::from([("countersign".to_owned(), "0.1.0".to_owned())]);
+    countersign(&report, result, fixture::at("2026-11-30T18:00:00Z"), versions, &fixture::key(seed)).unwrap()
 }
 
-fn another(bundle: &Path, seed: u8, result: VerdictResult) -> Vec<u8> {
-    let sums = Digest::of(&std::fs::read(bundle.join("SHA256SUMS")).unwrap());
-    let at = fixture::at("2026-11-30T18:00:00Z");
-    let versions = BTreeMap::from([("countersign".to_owned(), "0.1.0".to_owned())]);
-    countersign(&own_verdict(bundle), sums, result, at, versions, &fixture::key(seed)).unwrap()
+#[test]
+fn nobody_countersigns_what_is_broken_or_unsigned() {
+    let dir = tempfile::tempdir().unwrap();
+    let (key, at) = (fixture::key(20), fixture::now());
+    let refused = |bundle: &Path| {
+        let report = verify_it(bundle);
+        countersign(&report, VerdictResult::Passed, at, BTreeMap::new(), &key).unwrap_err()
+    };
+    let unsigned = Fixture { signed: false, ..Fixture::default() };
+    assert_eq!(refused(&unsigned.write(dir.path()).path), CountersignError::NotIntact);
+    let other = tempfile::tempdir().unwrap();
+    let bundle = Fixture::default().write(other.path()).path;
+    std::fs::write(bundle.join("notes.txt"), "x").unwrap();
+    assert_eq!(refused(&bundle), CountersignError::NotIntact);
 }
 
 fn with_verdicts(bundle: &Path, trust: &TrustFile, policy: &Policy, verdicts: &[Vec<u8>]) -> Report {

@@ -470,11 +470,14 @@ class Bundle:
             argv = ("apply", "--cached", "--binary", "-p1", "--whitespace=nowarn", "-")
             if patch and git(*argv, data=patch).returncode != 0:
                 raise Wrong("tree")
+            rows = [row.split(b"\t", 1) for row in git("ls-files", "-s", "-z").stdout.split(b"\0") if row]
+            heads = [head.split(b" ") for head, _path in rows]
+            blobs = git("cat-file", "--batch", data=b"".join(blob + b"\n" for _mode, blob, _stage in heads)).stdout
             out = {}
-            for row in filter(None, git("ls-files", "-s", "-z").stdout.split(b"\0")):
-                head, path = row.split(b"\t", 1)
-                mode, blob, _stage = head.split(b" ")
-                out[path] = (mode, sha256(git("cat-file", "blob", blob.decode()).stdout))
+            for (mode, _blob, _stage), (_head, path) in zip(heads, rows):
+                line, blobs = blobs.split(b"\n", 1)
+                size = int(line.split(b" ")[2])
+                out[path], blobs = (mode, sha256(blobs[:size])), blobs[size + 1:]
             return out
 
     def verify(self):

@@ -14,7 +14,6 @@ use countersign_types::{
 use serde_json::Value;
 
 pub use header::{FORMAT, Header, SignerName, Signing as SigningNote, UnsignedReason};
-pub use statements::countersign;
 pub use write::{WriteError, Written, write};
 
 use crate::sign::Signer;

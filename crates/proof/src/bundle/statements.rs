@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use countersign_types::{Digest, GateKey, GateStatus, Millis};
+use countersign_types::{Digest, GateKey, GateStatus};
 
 use super::{BundleInput, Room, TurnFacts};
-use crate::dsse;
-use crate::layout::{BASE_MANIFEST, CONFIG, FINAL_MANIFEST, JOURNAL, PATCH, SUMS};
-use crate::sign::{SignError, Signer};
+use crate::layout::{BASE_MANIFEST, CONFIG, FINAL_MANIFEST, JOURNAL, PATCH};
 use crate::statement::{
     BUILD_TYPE, BUILDER, BuildDefinition, Builder, ExternalParameters, GateFacts, InternalParameters,
     JournalHead, Metadata, Provenance, Resource, RunDetails, Statement, TestResult, Turn, VERIFIER, Verdict,
@@ -159,28 +157,4 @@ pub(super) fn verdict(
             verified_levels: level(result, turn.strength),
         },
     )
-}
-
-/// Another verifier's verdict over a bundle that exists: the bundle's own verdict with this verifier's time and words,
-/// which names the bundle by the digest of its `SHA256SUMS`. It lies beside the bundle, never in it; `verify` takes any
-/// number of them and counts the trusted verifiers.
-pub fn countersign(
-    verdict: &Statement<Verdict>,
-    sums: Digest,
-    result: VerdictResult,
-    at: Millis,
-    versions: BTreeMap<String, String>,
-    signer: &dyn Signer,
-) -> Result<Vec<u8>, SignError> {
-    let mut own = verdict.clone();
-    own.predicate.verifier = Verifier { id: VERIFIER.to_owned(), version: versions };
-    own.predicate.time_verified = rfc3339(at);
-    if own.predicate.verification_result != result {
-        own.predicate.verification_result = result;
-        own.predicate.verified_levels = level(result, None);
-    }
-    own.predicate.input_attestations.retain(|known| known.uri.as_deref() != Some(SUMS));
-    own.predicate.input_attestations.push(Resource::file(SUMS, sums));
-    // It was read from canonical JSON, so it can be written as such.
-    dsse::seal(signer, &own.to_bytes().unwrap_or_default())
 }

@@ -15,8 +15,9 @@ use super::statements::{self, Copied};
 use super::{BundleInput, Room, Signing, Source, TreeInput};
 use crate::journal::{Chain, JournalError};
 use crate::layout::{
-    BASE_MANIFEST, CONFIG, FINAL_MANIFEST, HEADER, JOURNAL, MAX_BUNDLE, MAX_FILES, PATCH, PRE_IMAGES, RESULT,
-    SUMS, SUMS_SIGNATURE, StatementPart, TRANSCRIPT, is_room_name, max_size, part, room_output,
+    BASE_MANIFEST, CONFIG, FINAL_MANIFEST, HEADER, JOURNAL, MAX_BUNDLE, MAX_FILES, MAX_STATEMENTS, PATCH,
+    PRE_IMAGES, RESULT, SUMS, SUMS_SIGNATURE, StatementPart, TRANSCRIPT, is_room_name, max_size, part,
+    room_output,
 };
 use crate::sign::{SignError, Signer};
 use crate::statement::{JournalHead, Predicate, Statement};
@@ -156,6 +157,7 @@ struct Out {
     dir: PathBuf,
     files: BTreeMap<String, Digest>,
     bytes: u64,
+    statement_bytes: u64,
     published: bool,
 }
 
@@ -166,7 +168,7 @@ impl Out {
         let dir = parent.join(format!(".{name}.{:016x}", u64::from_be_bytes(random)));
         // Not the parents: a parent that is missing is a mistake of the caller's.
         make_dir(&dir, false)?;
-        Ok(Self { dir, files: BTreeMap::new(), bytes: 0, published: false })
+        Ok(Self { dir, files: BTreeMap::new(), bytes: 0, statement_bytes: 0, published: false })
     }
 
     fn bytes(&mut self, path: &str, bytes: &[u8]) -> Result<Digest, WriteError> {
@@ -284,6 +286,13 @@ impl Out {
             Some(signer) => dsse::seal(signer, &payload)?,
             None => payload,
         };
+        self.statement_bytes += bytes.len() as u64;
+        if self.statement_bytes > MAX_STATEMENTS.as_u64() {
+            return Err(WriteError::TooLarge {
+                path: "statements".to_owned(),
+                limit: MAX_STATEMENTS.as_u64(),
+            });
+        }
         let digest = self.bytes(&path, &bytes)?;
         written.insert(path, digest);
         Ok(())

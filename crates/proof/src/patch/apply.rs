@@ -6,24 +6,25 @@ use super::{Binary, Encoded, Hunk, PatchError};
 use crate::layout::MAX_FILE;
 
 /// Takes the content after a change: its digest and length, and the bytes where somebody wants them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sink {
     hasher: Hasher,
     len: usize,
+    limit: u64,
     bytes: Option<Vec<u8>>,
 }
 
 impl Sink {
-    /// Counts and hashes.
+    /// Counts and hashes. More than `limit` bytes are an error.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(limit: u64) -> Self {
+        Self { hasher: Hasher::new(), len: 0, limit: limit.min(MAX_FILE.as_u64()), bytes: None }
     }
 
     /// Keeps the bytes as well.
     #[must_use]
-    pub fn keeping() -> Self {
-        Self { bytes: Some(Vec::new()), ..Self::default() }
+    pub fn keeping(limit: u64) -> Self {
+        Self { bytes: Some(Vec::new()), ..Self::new(limit) }
     }
 
     #[must_use]
@@ -44,8 +45,8 @@ impl Sink {
 
     pub(super) fn put(&mut self, bytes: &[u8], line: usize) -> Result<(), PatchError> {
         self.len += bytes.len();
-        if self.len as u64 > MAX_FILE.as_u64() {
-            return Err(PatchError { line, why: "it makes a file larger than a bundle may hold" });
+        if self.len as u64 > self.limit {
+            return Err(PatchError { line, why: "it makes a larger file than it should" });
         }
         self.hasher.update(bytes);
         if let Some(kept) = &mut self.bytes {

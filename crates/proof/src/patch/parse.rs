@@ -3,6 +3,7 @@
 use countersign_tree::{EntryMode, TreePath};
 
 use super::{Binary, Body, Encoded, FileChange, Hunk, Patch, PatchError};
+use crate::layout::MAX_CHANGED;
 
 /// A cursor over lines.
 struct Lines<'a> {
@@ -45,6 +46,7 @@ impl<'a> Lines<'a> {
 pub(super) fn patch(bytes: &[u8]) -> Parsed<Patch<'_>> {
     let mut lines = Lines { rest: bytes, next: 1 };
     let mut files: Vec<FileChange<'_>> = Vec::new();
+    let mut inflated = 0_u64;
     while !lines.rest.is_empty() {
         let file = file(&mut lines)?;
         if let Some(last) = files.last() {
@@ -55,6 +57,15 @@ pub(super) fn patch(bytes: &[u8]) -> Parsed<Patch<'_>> {
                 return Err(PatchError {
                     line: file.line,
                     why: "its paths are not sorted, or one stands twice",
+                });
+            }
+        }
+        if let Body::Binary(binary) = &file.body {
+            inflated = inflated.saturating_add(binary.forward.size as u64 + binary.reverse.size as u64);
+            if inflated > MAX_CHANGED.as_u64() {
+                return Err(PatchError {
+                    line: file.line,
+                    why: "its binary contents together are too large",
                 });
             }
         }

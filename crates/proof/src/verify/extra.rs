@@ -1,17 +1,56 @@
-//! Verdicts that came beside a bundle: other verifiers who say the same of it, or not.
+//! Verdicts that lie beside a bundle: other verifiers who say the same of it, or not.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use countersign_types::Digest;
+use countersign_types::{Digest, Millis};
 
 use super::signatures::{Keys, trusted};
 use super::statements::Statements;
-use super::{Bundle, Finding, Options};
+use super::{Bundle, Finding, Options, Report, SignatureState};
 use crate::dsse;
 use crate::key::Role;
 use crate::layout::SUMS;
-use crate::statement::{Resource, Statement, Verdict, VerdictResult};
-use crate::time::parse_rfc3339;
+use crate::sign::{SignError, Signer};
+use crate::statement::{Resource, Statement, VERIFIER, Verdict, VerdictResult, Verifier, level};
+use crate::time::{parse_rfc3339, rfc3339};
+
+/// Why no further verdict was made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CountersignError {
+    #[error("the bundle is not intact or not signed; nothing can be said about it")]
+    NotIntact,
+    #[error("{0}")]
+    Sign(#[from] SignError),
+}
+
+/// Another verifier's verdict over a bundle that was verified: the bundle's own with this verifier's result, time and
+/// versions. It names the bundle by the sha256 of its `SHA256SUMS`, and lies beside it, never in it; [`super::verify`]
+/// takes any number of them and counts the trusted verifiers. `result` is what this verifier saw itself.
+pub fn countersign(
+    report: &Report,
+    result: VerdictResult,
+    at: Millis,
+    versions: BTreeMap<String, String>,
+    signer: &dyn Signer,
+) -> Result<Vec<u8>, CountersignError> {
+    let signed = matches!(report.signature, SignatureState::Trusted | SignatureState::UnknownSigner);
+    let (Some(own), Some(sums), true, true) = (&report.verdict, report.digest, report.intact(), signed)
+    else {
+        return Err(CountersignError::NotIntact);
+    };
+    let mut verdict = own.clone();
+    let predicate = &mut verdict.predicate;
+    predicate.verifier = Verifier { id: VERIFIER.to_owned(), version: versions };
+    predicate.time_verified = rfc3339(at);
+    if predicate.verification_result != result {
+        predicate.verification_result = result;
+        predicate.verified_levels = level(result, report.claims.as_ref().and_then(|claims| claims.strength));
+    }
+    predicate.input_attestations.push(Resource::file(SUMS, sums));
+    // It was read from canonical JSON, so it can be written as such.
+    let payload = verdict.to_bytes().map_err(|_| CountersignError::NotIntact)?;
+    Ok(dsse::seal(signer, &payload)?)
+}
 
 /// The trusted verifiers that say PASSED: the bundle's own and those of the verdicts beside it. A verdict that is not
 /// about this bundle, or whose signature is bad, is a finding; one of an unknown verifier is only not counted.

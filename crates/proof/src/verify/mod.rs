@@ -15,11 +15,12 @@ mod stream;
 mod sums;
 mod tree;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use countersign_types::{Digest, Millis};
 
+pub use extra::{CountersignError, countersign};
 pub use finding::Finding;
 pub use policy::{KeysAt, Policy, PolicyError, PolicyFailure, SignatureDemand};
 pub use report::{Claims, Report, SignatureState, SignerSeen};
@@ -41,6 +42,9 @@ pub const LIMITS: &[&str] = &[
     "What the model's vendor did with its requests is not in the record.",
 ];
 
+/// How many findings a report holds. A hostile list could name a million files that are not there.
+pub const MAX_FINDINGS: usize = 1000;
+
 /// How to verify.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
@@ -49,7 +53,7 @@ pub struct Options<'a> {
     pub policy: &'a Policy,
     /// The time by which validity and age are judged.
     pub now: Millis,
-    /// Verdicts of other verifiers that came beside the bundle; see [`crate::bundle::countersign`].
+    /// Verdicts of other verifiers that came beside the bundle; see [`countersign`].
     pub verdicts: &'a [Vec<u8>],
 }
 
@@ -63,6 +67,8 @@ pub fn verify(dir: &Path, options: &Options<'_>) -> std::io::Result<Report> {
     };
     findings.sort();
     findings.dedup();
+    report.untold = findings.len().saturating_sub(MAX_FINDINGS) as u64;
+    findings.truncate(MAX_FINDINGS);
     report.findings = findings;
     if report.findings.iter().any(report::is_about_signature) && report.signature != SignatureState::Absent {
         report.signature = SignatureState::Broken;
@@ -137,6 +143,7 @@ fn check(files: Files, options: &Options<'_>, findings: &mut Vec<Finding>) -> Re
     report.signers = keys.as_ref().map(signatures::Keys::seen).unwrap_or_default();
     statements::check(&bundle, &read, &mut buffer, findings);
     report.claims = read.turn.as_ref().map(|(_, turn)| Claims::of(&turn.predicate));
+    report.verdict = read.verdict.as_ref().map(|(_, verdict)| verdict.clone());
     let head = stream::all(&bundle, &mut buffer, findings);
     if let (Some(head), Some((_, turn))) = (head, &read.turn) {
         let signed = turn.predicate.journal;
@@ -150,7 +157,7 @@ fn check(files: Files, options: &Options<'_>, findings: &mut Vec<Finding>) -> Re
 
 /// Reads `SHA256SUMS` and the header, and holds the file set against both. None: there is nothing to go on with.
 fn open(files: Files, buffer: &mut Vec<u8>, findings: &mut Vec<Finding>) -> Option<(Bundle, Vec<u8>)> {
-    let all: Vec<String> = files.sizes.keys().cloned().collect();
+    let all: BTreeSet<String> = files.sizes.keys().cloned().collect();
     let first = |path: &str, part: Part, buffer: &mut Vec<u8>| {
         let limit = max_size(&part).as_u64();
         if files.sizes.get(path).is_some_and(|size| *size > limit) {
@@ -191,7 +198,7 @@ fn open(files: Files, buffer: &mut Vec<u8>, findings: &mut Vec<Finding>) -> Opti
 }
 
 /// Every file that is there is listed, every listed one is there, and none that a bundle needs is missing.
-fn file_set(bundle: &Bundle, all: &[String], findings: &mut Vec<Finding>) {
+fn file_set(bundle: &Bundle, all: &BTreeSet<String>, findings: &mut Vec<Finding>) {
     let unlisted =
         bundle.files.sizes.keys().filter(|path| {
             ![SUMS, SUMS_SIGNATURE].contains(&path.as_str()) && !bundle.sums.contains_key(*path)
@@ -209,12 +216,16 @@ fn file_set(bundle: &Bundle, all: &[String], findings: &mut Vec<Finding>) {
         needed.extend([BASE_MANIFEST, FINAL_MANIFEST, PATCH].map(str::to_owned));
     }
     // A link in a file's place was told already.
-    let told =
-        |path: &String| findings.iter().any(|f| matches!(f, Finding::NotAFile { path: at } if at == path));
+    let told: BTreeSet<&str> = findings
+        .iter()
+        .filter_map(
+            |finding| if let Finding::NotAFile { path } = finding { Some(path.as_str()) } else { None },
+        )
+        .collect();
     let missing: Vec<Finding> = needed
         .iter()
         .chain(bundle.sums.keys())
-        .filter(|path| !all.contains(path) && !told(path))
+        .filter(|path| !all.contains(*path) && !told.contains(path.as_str()))
         .map(|path| Finding::MissingFile { path: shown(path) })
         .collect();
     findings.extend(missing);

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{Finding, PolicyFailure};
 use crate::bundle::UnsignedReason;
 use crate::key::{KeyId, Role};
-use crate::statement::{GateFacts, ModelUsed, Turn};
+use crate::statement::{GateFacts, ModelUsed, Statement, Turn, Verdict};
 
 /// Who signed. Only `trusted` says anything about where a bundle comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -108,10 +108,15 @@ pub struct Report {
     /// Names of the trusted verifiers, each once, that say PASSED.
     pub passed_by: Vec<String>,
     pub claims: Option<Claims>,
-    /// What is wrong; empty: intact.
+    /// What is wrong; empty: intact. The first [`super::MAX_FINDINGS`].
     pub findings: Vec<Finding>,
+    /// How many findings there are besides.
+    pub untold: u64,
     /// What the policy asks for and the bundle does not show.
     pub failures: Vec<PolicyFailure>,
+    /// The bundle's own verdict, for whoever is to add another.
+    #[serde(skip)]
+    pub(super) verdict: Option<Statement<Verdict>>,
 }
 
 impl Report {

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::signatures::{Keys, open_statement};
 use super::{Bundle, Finding};
 use crate::layout::{
-    BASE_MANIFEST, FINAL_MANIFEST, HEADER, JOURNAL, PATCH, Part, RESULT, SUMS, SUMS_SIGNATURE, StatementPart,
-    part,
+    BASE_MANIFEST, FINAL_MANIFEST, HEADER, JOURNAL, MAX_STATEMENTS, PATCH, Part, RESULT, SUMS,
+    SUMS_SIGNATURE, StatementPart, part,
 };
 use crate::statement::{
     BUILD_TYPE, Predicate, Provenance, Resource, RoomPurpose, Statement, StatementError, TestOutcome,
@@ -44,6 +44,11 @@ pub(super) fn read(
             _ => None,
         })
         .collect();
+    let together: u64 = paths.iter().filter_map(|(path, _)| bundle.files.sizes.get(path)).sum();
+    if together > MAX_STATEMENTS.as_u64() {
+        findings.push(Finding::TooLarge { path: "statements".to_owned(), limit: MAX_STATEMENTS.as_u64() });
+        return out;
+    }
     for (path, statement) in paths {
         let Some(bytes) = bundle.load(&path, buffer, findings) else { continue };
         let payload = match keys {

@@ -47,8 +47,8 @@ pub(super) fn all(bundle: &Bundle, buffer: &mut Vec<u8>, findings: &mut Vec<Find
             .map_err(|e| findings.push(Finding::Patch { line: e.line as u64, why: e.why.to_owned() }))
             .ok()
     });
-    let plan = match (&base, &patch) {
-        (Some(base), Some(patch)) => Plan::new(base, patch, findings),
+    let plan = match (&base, &last, &patch) {
+        (Some(base), Some(last), Some(patch)) => Plan::new(base, last, patch, findings),
         _ => None,
     };
     if let Some(plan) = &plan {
@@ -98,8 +98,8 @@ pub(super) fn all(bundle: &Bundle, buffer: &mut Vec<u8>, findings: &mut Vec<Find
         work();
     });
     findings.extend(inner(shared.findings));
-    if let (Some(plan), Some(last)) = (&plan, &last) {
-        plan.compare(last, inner(shared.applied), findings);
+    if let Some(plan) = &plan {
+        plan.compare(inner(shared.applied), findings);
     }
     inner(shared.head)
 }
@@ -177,8 +177,9 @@ impl Shared<'_> {
     }
 
     fn apply(&self, at: usize, before: &[u8]) {
-        let Some(change) = self.plan.and_then(|plan| plan.change(at)) else { return };
-        let mut sink = Sink::new();
+        let Some(plan) = self.plan else { return };
+        let Some(change) = plan.change(at) else { return };
+        let mut sink = Sink::new(plan.size_after(change));
         let result = match change.apply(before, &mut sink) {
             Ok(()) => {
                 let (digest, size, _) = sink.finish();
