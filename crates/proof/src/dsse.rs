@@ -1,6 +1,9 @@
 //! DSSE envelopes (secure-systems-lab/dsse, `protocol.md` version 1.0.2) in a Sigstore bundle of version 0.3
 //! (sigstore/protobuf-specs, `sigstore_bundle.proto`), which
 //! `cosign verify-blob-attestation --bundle F --key K --insecure-ignore-tlog` accepts.
+//!
+//! The key is named twice. The bundle's `hint` is our [`KeyId`]. The envelope's `keyid` is the OpenSSH fingerprint, because
+//! that is what go-securesystemslib compares it with (and with nothing else), and cosign verifies by it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -75,7 +78,7 @@ pub enum EnvelopeError {
     Base64(&'static str),
     #[error("its signature has not 64 bytes")]
     Length,
-    #[error("its key id is not 64 hex digits, or it differs from the hint")]
+    #[error("its public key's hint is not 64 hex digits")]
     KeyId,
 }
 
@@ -83,12 +86,21 @@ pub enum EnvelopeError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
     pub payload: Vec<u8>,
+    /// From the bundle's hint.
     pub key_id: KeyId,
+    /// From the envelope's `keyid`.
+    pub fingerprint: String,
     pub signature: [u8; SIGNATURE_LEN],
 }
 
 impl Sealed {
-    /// Whether the signature is this key's. The key id is not looked at.
+    /// Whether both names are this key's.
+    #[must_use]
+    pub fn names(&self, key: &PublicKey) -> bool {
+        self.key_id == key.id() && self.fingerprint == key.fingerprint()
+    }
+
+    /// Whether the signature is this key's. The names are not looked at.
     #[must_use]
     pub fn is_by(&self, key: &PublicKey) -> bool {
         key.verifies(&pae(PAYLOAD_TYPE, &self.payload), &self.signature)
@@ -98,15 +110,18 @@ impl Sealed {
 /// Signs a statement's bytes and writes the Sigstore bundle, canonical and with a newline at its end.
 pub fn seal(signer: &dyn Signer, payload: &[u8]) -> Result<Vec<u8>, SignError> {
     let signature = signer.sign(&pae(PAYLOAD_TYPE, payload))?;
-    let key_id = signer.public().id();
+    let public = signer.public();
     let bundle = Bundle {
         media_type: BUNDLE_TYPE.to_owned(),
-        verification_material: Material { public_key: Hint { hint: key_id.to_string() }, tlog_entries: [] },
+        verification_material: Material {
+            public_key: Hint { hint: public.id().to_string() },
+            tlog_entries: [],
+        },
         dsse_envelope: Envelope {
             payload: STANDARD.encode(payload),
             payload_type: PAYLOAD_TYPE.to_owned(),
             signatures: vec![EnvelopeSignature {
-                keyid: key_id.to_string(),
+                keyid: public.fingerprint(),
                 sig: STANDARD.encode(signature),
             }],
         },
@@ -131,13 +146,11 @@ pub fn open(bytes: &[u8]) -> Result<Sealed, EnvelopeError> {
     let [signature] = envelope.signatures.as_slice() else {
         return Err(EnvelopeError::Signatures(envelope.signatures.len()));
     };
-    if signature.keyid != bundle.verification_material.public_key.hint {
-        return Err(EnvelopeError::KeyId);
-    }
     let raw = STANDARD.decode(&signature.sig).map_err(|_| EnvelopeError::Base64("signature"))?;
     Ok(Sealed {
         payload: STANDARD.decode(&envelope.payload).map_err(|_| EnvelopeError::Base64("payload"))?,
-        key_id: signature.keyid.parse().map_err(|_| EnvelopeError::KeyId)?,
+        key_id: bundle.verification_material.public_key.hint.parse().map_err(|_| EnvelopeError::KeyId)?,
+        fingerprint: signature.keyid.clone(),
         signature: raw.try_into().map_err(|_| EnvelopeError::Length)?,
     })
 }
@@ -164,7 +177,7 @@ mod tests {
         let bytes = seal(&key, b"{}").unwrap();
         insta::assert_snapshot!(String::from_utf8(bytes.clone()).unwrap());
         let sealed = open(&bytes).unwrap();
-        assert!(sealed.is_by(&key.public()) && sealed.key_id == key.public().id());
+        assert!(sealed.is_by(&key.public()) && sealed.names(&key.public()));
         assert!(!sealed.is_by(&SecretKey::from_seed(&[6; 32]).public()));
         let text = String::from_utf8(bytes).unwrap();
         let change = |from: &str, to: &str| open(text.replacen(from, to, 1).as_bytes()).unwrap_err();

@@ -95,6 +95,8 @@ class Key:
         self.line = " ".join(line.split()[:2])
         self.raw = strings(base64.b64decode(self.line.split()[1]))[1]
         self.id = sha256(SPKI + self.raw)
+        blob = hashlib.sha256(base64.b64decode(self.line.split()[1])).digest()
+        self.fingerprint = "SHA256:" + base64.b64encode(blob).decode().rstrip("=")
 
     def verifies(self, message, signature):
         with tempfile.TemporaryDirectory() as tmp:
@@ -283,7 +285,7 @@ class Bundle:
                      and bundle["mediaType"] == "application/vnd.dev.sigstore.bundle.v0.3+json"
                      and bundle["verificationMaterial"] == {"publicKey": {"hint": hint}, "tlogEntries": []}
                      and set(envelope) == {"payload", "payloadType", "signatures"} and set(signature) == {"keyid", "sig"}
-                     and kind == "application/vnd.in-toto+json" and keyid == hint)
+                     and kind == "application/vnd.in-toto+json" and re.fullmatch("[0-9a-f]{64}", hint))
             body, raw = (base64.b64decode(text, validate=True) for text in (envelope["payload"], signature["sig"]))
             if not exact or len(raw) != 64:
                 raise Wrong("json")
@@ -291,10 +293,10 @@ class Bundle:
             self.broken("signature_format")
             return None
         pae = b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(body), body)
-        signed = key.verifies(pae, raw)
-        if keyid == key.id and signed:
+        signed, names = key.verifies(pae, raw), (hint, keyid) == (key.id, key.fingerprint)
+        if names and signed:
             return body
-        self.broken("bad_signature" if keyid == key.id else "key_id_swapped" if signed else "other_signer")
+        self.broken("bad_signature" if names else "key_id_swapped" if signed else "other_signer")
         return None
 
     # Statements.

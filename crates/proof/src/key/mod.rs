@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use countersign_types::Digest;
 use ed25519_dalek::{Signature, VerifyingKey};
 use serde::de::Error as _;
@@ -153,6 +153,12 @@ impl PublicKey {
     #[must_use]
     pub fn to_openssh(&self) -> String {
         format!("{SSH_TYPE} {}", STANDARD.encode(self.ssh_blob()))
+    }
+
+    /// `SHA256:…` as `ssh-keygen -l` prints it.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        format!("SHA256:{}", STANDARD_NO_PAD.encode(Digest::of(&self.ssh_blob()).as_bytes()))
     }
 
     pub(crate) fn ssh_blob(&self) -> Vec<u8> {

@@ -89,7 +89,7 @@ fn one(
 ) -> Result<Option<String>, String> {
     let sealed = dsse::open(bytes).map_err(|e| e.to_string())?;
     let Some(key) = options.trust.by_id(&sealed.key_id) else { return Ok(None) };
-    if !sealed.is_by(&key.public) {
+    if !(sealed.is_by(&key.public) && sealed.names(&key.public)) {
         return Err(format!("the signature is not that of key `{}`", key.name));
     }
     let statement: Statement<Verdict> = Statement::read(&sealed.payload).map_err(|e| e.to_string())?;

@@ -112,7 +112,7 @@ pub(super) fn open_statement(
         }
     };
     let Sealed { payload, key_id, .. } = &sealed;
-    match (key_id == &key.id, sealed.is_by(&key.public)) {
+    match (sealed.names(&key.public), sealed.is_by(&key.public)) {
         (true, true) => return Some(payload.clone()),
         (true, false) => findings.push(Finding::BadSignature { path }),
         (false, true) => findings.push(Finding::KeyIdSwapped { path }),

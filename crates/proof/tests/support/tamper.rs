@@ -126,9 +126,19 @@ pub const ALL: &[Tamper] = &[
         told: &["key_id_swapped"],
         apply: |d| {
             let mut turn = value(d, TURN);
-            let other = json!(key(VERIFIER).public().id());
-            turn["dsseEnvelope"]["signatures"][0]["keyid"] = other.clone();
-            turn["verificationMaterial"]["publicKey"]["hint"] = other;
+            let other = key(VERIFIER).public();
+            turn["dsseEnvelope"]["signatures"][0]["keyid"] = json!(other.fingerprint());
+            turn["verificationMaterial"]["publicKey"]["hint"] = json!(other.id());
+            put(d, TURN, &turn);
+            insider(d);
+        },
+    },
+    Tamper {
+        name: "the envelope's key id alone swapped, insider",
+        told: &["key_id_swapped"],
+        apply: |d| {
+            let mut turn = value(d, TURN);
+            turn["dsseEnvelope"]["signatures"][0]["keyid"] = json!(key(VERIFIER).public().fingerprint());
             put(d, TURN, &turn);
             insider(d);
         },
