@@ -59,6 +59,44 @@ fn the_golden_bundle_is_written_byte_for_byte_and_verifies() {
     insta::assert_json_snapshot!(report);
 }
 
+/// What each statement says, for people who read a change of format.
+#[test]
+fn the_statements_have_one_form() {
+    for (path, bytes) in files_of(&golden()) {
+        let Some(name) =
+            path.strip_prefix("statements/").and_then(|name| name.strip_suffix(".sigstore.json"))
+        else {
+            continue;
+        };
+        let sealed = countersign_proof::dsse::open(&bytes).unwrap();
+        let value: serde_json::Value = serde_json::from_slice(&sealed.payload).unwrap();
+        assert_eq!(value.to_string().as_bytes(), sealed.payload, "canonical");
+        insta::assert_json_snapshot!(name, value);
+    }
+}
+
+#[test]
+fn a_turn_of_the_host_tier_is_never_signed() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Fixture { tier: countersign_types::Tier::Host, ..Fixture::default() };
+    let refused = host.try_write(dir.path(), "run.bundle").unwrap_err().to_string();
+    assert!(refused.contains("host tier"), "{refused}");
+    let report = verify_it(&Fixture { signed: false, ..host }.write(dir.path()).path);
+    assert_eq!((report.findings.len(), report.signature), (0, SignatureState::Absent));
+}
+
+#[test]
+fn contents_come_from_the_object_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = countersign_tree::ObjectStore::open(dir.path().join("objects")).unwrap();
+    let digest = store.put(b"content", countersign_tree::Durability::Sync).unwrap();
+    let blobs: &dyn countersign_proof::bundle::Blobs = &store;
+    let mut read = String::new();
+    std::io::Read::read_to_string(&mut blobs.open(&digest).unwrap(), &mut read).unwrap();
+    assert_eq!(read, "content");
+    assert!(blobs.open(&countersign_types::Digest::of(b"other")).is_err());
+}
+
 #[test]
 fn every_outcome_has_a_bundle_that_verifies() {
     for reason in Reason::ALL {

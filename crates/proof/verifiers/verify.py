@@ -303,8 +303,10 @@ class Bundle:
 
     def statements(self):
         self.read_ones, self.rooms = {}, {}
-        for path in sorted(self.files):
-            if not path.startswith("statements/") or path not in self.data:
+        needed = {f"statements/{name}{self.suffix}" for name in ("provenance", "turn", "verdict")}
+        for path in sorted(needed | {path for path in self.files if path.startswith("statements/")}):
+            if path not in self.data:
+                self.signature = "broken" if self.signed else self.signature
                 continue
             name = path[len("statements/"):-len(self.suffix)]
             kind = "test-result" if name.startswith("test-result.") else name
@@ -371,7 +373,8 @@ class Bundle:
         if any(path not in parts and not outside.match(path) for path in self.files):
             self.tell("part_unlisted")
         verified, status = turn["outcome"] == "verified", {key: gate["status"] for key, gate in turn["gates"].items()}
-        good = set(status) == GATES and turn["ended_at"] == self.header["created_at"]
+        good = not (self.signed and turn["tier"] == "host")
+        good &= set(status) == GATES and turn["ended_at"] == self.header["created_at"]
         good &= all(self.digest(path) == ((turn[field] or "").removeprefix("sha256:") or None)
                     for path, field in zip(TREE, ("base_tree", "final_tree", "patch")))
         if verified:

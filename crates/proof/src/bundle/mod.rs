@@ -7,7 +7,7 @@ mod write;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-use countersign_tree::Manifest;
+use countersign_tree::{Manifest, ObjectStore};
 use countersign_types::{
     Digest, GateKey, Millis, Outcome, Reason, SessionId, Strength, Tier, TierProperty, Trust,
 };
@@ -47,6 +47,13 @@ impl Blobs for BTreeMap<Digest, Vec<u8>> {
             Some(bytes) => Ok(Box::new(bytes.as_slice())),
             None => Err(io::Error::new(io::ErrorKind::NotFound, format!("no content {digest}"))),
         }
+    }
+}
+
+/// Each content is read as a whole, and is at most [`crate::layout::MAX_FILE`] in a bundle.
+impl Blobs for ObjectStore {
+    fn open(&self, digest: &Digest) -> io::Result<Box<dyn Read + '_>> {
+        Ok(Box::new(io::Cursor::new(self.read(digest).map_err(io::Error::other)?)))
     }
 }
 

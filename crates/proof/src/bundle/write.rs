@@ -7,7 +7,7 @@ use std::io::{self, Read, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use countersign_types::{Digest, Hasher, canonical_json};
+use countersign_types::{Digest, Hasher, Tier, canonical_json};
 use serde_json::Value;
 
 use super::header::{FORMAT, Header, SignerName, Signing as Note};
@@ -116,6 +116,12 @@ fn check(input: &BundleInput<'_>) -> Result<(), WriteError> {
     let bad = |why: String| Err(WriteError::Facts(why));
     if input.turn.reason.outcome() != input.turn.outcome {
         return bad(format!("reason `{}` is of another outcome", input.turn.reason.as_str()));
+    }
+    if input.turn.tier == Some(Tier::Host) && matches!(input.signing, Signing::Keys { .. }) {
+        // Whatever ran there could have changed what would be signed, and read the key.
+        return bad(
+            "a turn of the host tier is not signed; give the reason `host_tier` instead of keys".to_owned()
+        );
     }
     let mut names = BTreeSet::new();
     for Room { facts, .. } in &input.rooms {

@@ -139,7 +139,7 @@ fn check(files: Files, options: &Options<'_>, findings: &mut Vec<Finding>) -> Re
         signatures::check_sums(&bundle, keys, &sums_bytes, &mut buffer, findings);
     }
     let read = statements::read(&bundle, keys.as_ref(), &mut buffer, findings);
-    report.signature = signatures::state(&bundle, keys.as_ref(), findings);
+    report.signature = signatures::state(&bundle, keys.as_ref(), read.all_opened, findings);
     report.signers = keys.as_ref().map(signatures::Keys::seen).unwrap_or_default();
     statements::check(&bundle, &read, &mut buffer, findings);
     report.claims = read.turn.as_ref().map(|(_, turn)| Claims::of(&turn.predicate));

@@ -20,7 +20,7 @@ pub enum SignatureState {
     UnknownSigner,
     /// Every signature is good and of a trusted key in its role.
     Trusted,
-    /// A signature is bad, missing, or of a key that may not make it; or the bundle cannot be read.
+    /// A signature is bad, missing, of a key that may not make it, or over bytes that cannot be read.
     Broken,
 }
 

@@ -122,10 +122,15 @@ pub(super) fn open_statement(
 }
 
 /// One answer for the whole bundle.
-pub(super) fn state(bundle: &Bundle, keys: Option<&Keys>, findings: &[Finding]) -> SignatureState {
+pub(super) fn state(
+    bundle: &Bundle,
+    keys: Option<&Keys>,
+    all_opened: bool,
+    findings: &[Finding],
+) -> SignatureState {
     let Some(keys) = keys else { return SignatureState::Absent };
     let has_sums = bundle.files.sizes.contains_key(SUMS_SIGNATURE);
-    if !has_sums || findings.iter().any(is_about_signature) {
+    if !has_sums || !all_opened || findings.iter().any(is_about_signature) {
         SignatureState::Broken
     } else if keys.runner.name.is_some() && keys.verifier.name.is_some() {
         SignatureState::Trusted

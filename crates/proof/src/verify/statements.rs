@@ -1,6 +1,6 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use countersign_types::{Digest, GateKey, GateStatus, Outcome};
+use countersign_types::{Digest, GateKey, GateStatus, Outcome, Tier};
 use serde_json::{Value, json};
 
 use super::signatures::{Keys, open_statement};
@@ -25,6 +25,8 @@ pub(super) struct Statements {
     pub(super) turn: Read<Turn>,
     pub(super) verdict: Read<Verdict>,
     pub(super) rooms: Vec<(String, Statement<TestResult>)>,
+    /// Whether each statement file was opened, and the three that every bundle has are among them.
+    pub(super) all_opened: bool,
 }
 
 /// Opens every statement of the bundle.
@@ -49,7 +51,11 @@ pub(super) fn read(
         findings.push(Finding::TooLarge { path: "statements".to_owned(), limit: MAX_STATEMENTS.as_u64() });
         return out;
     }
+    let mut missing =
+        BTreeSet::from([StatementPart::Provenance, StatementPart::Turn, StatementPart::Verdict]);
+    let mut unopened = 0;
     for (path, statement) in paths {
+        unopened += 1;
         let Some(bytes) = bundle.load(&path, buffer, findings) else { continue };
         let payload = match keys {
             None => Some(bytes),
@@ -60,6 +66,8 @@ pub(super) fn read(
             }
         };
         let Some(payload) = payload else { continue };
+        unopened -= 1;
+        missing.remove(&statement);
         match statement {
             StatementPart::Provenance => out.provenance = parsed(path, &payload, findings),
             StatementPart::Turn => out.turn = parsed(path, &payload, findings),
@@ -67,6 +75,7 @@ pub(super) fn read(
             StatementPart::TestResult(_) => out.rooms.extend(parsed(path, &payload, findings)),
         }
     }
+    out.all_opened = unopened == 0 && missing.is_empty();
     out
 }
 
@@ -199,6 +208,9 @@ fn turn_fits(bundle: &Bundle, path: &str, turn: &Turn, findings: &mut Vec<Findin
         if !checked || turn.gates.iter().any(stops) || turn.strength.is_none() || turn.final_tree.is_none() {
             wrong(path, "it says verified, and a gate did not pass, or there is no strength or no tree");
         }
+    }
+    if bundle.signed && turn.tier == Some(Tier::Host) {
+        wrong(path, "a turn of the host tier is never signed");
     }
     let there = |path: &str| bundle.digest(path);
     let trees = [(BASE_MANIFEST, turn.base_tree), (FINAL_MANIFEST, turn.final_tree), (PATCH, turn.patch)];

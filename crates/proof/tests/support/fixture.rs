@@ -140,6 +140,7 @@ pub struct Fixture {
     pub runner: SecretKey,
     pub verifier: SecretKey,
     pub result_more: usize,
+    pub tier: Tier,
 }
 
 impl Default for Fixture {
@@ -157,6 +158,7 @@ impl Default for Fixture {
             runner: key(RUNNER),
             verifier: key(VERIFIER),
             result_more: 0,
+            tier: Tier::Native,
         }
     }
 }
@@ -186,7 +188,7 @@ impl Fixture {
             base_commit: Some("0123456789abcdef0123456789abcdef01234567".to_owned()),
             trust: Some(Trust::Reviewed),
             network: Some("none".to_owned()),
-            tier: Some(Tier::Native),
+            tier: Some(self.tier),
             observed: vec![TierProperty::Userns, TierProperty::Netns, TierProperty::Seccomp],
             usage: vec![RoleUsage {
                 role: "agent".to_owned(),

@@ -258,6 +258,19 @@ pub const ALL: &[Tamper] = &[
         },
     },
     Tamper {
+        name: "a turn of the host tier, by all keys",
+        told: &["contradiction"],
+        apply: |d| {
+            let mut turn = payload(d, TURN);
+            turn["predicate"]["tier"] = json!("host");
+            seal(d, TURN, &turn, RUNNER);
+            let mut verdict = payload(d, VERDICT);
+            relist(d, &mut verdict);
+            seal(d, VERDICT, &verdict, VERIFIER);
+            insider(d);
+        },
+    },
+    Tamper {
         name: "a turn turned to verified over a failed room, by all keys",
         told: &["contradiction"],
         apply: |d| {
