@@ -79,6 +79,31 @@ fn an_allowance_lets_its_change_through_and_is_in_the_result() {
 }
 
 #[test]
+fn without_the_fence_the_gate_is_absent_and_a_pass_is_weaker() {
+    if project::place("without_the_fence_the_gate_is_absent_and_a_pass_is_weaker").is_none() {
+        return;
+    }
+    // The test is made to say yes: an exit code believes it, and the result says that nothing was protected.
+    let lie = json!([sh("echo exit 0 > tests/check.sh"), finish("Done.")]);
+    run(&lie, &[]).1.ended("tampered", "protected_files");
+    let (_, ended) = run(&lie, &["--no-fence"]);
+    let result = ended.json();
+    assert_eq!(result["gates"]["fence"]["status"], "absent");
+    let honest = json!([sh("echo 42 > answer; echo '# more' >> tests/test_old.py"), finish("Done.")]);
+    let (_, ended) = run(&honest, &["--no-fence"]);
+    let result = ended.ended("verified", "checks_passed");
+    assert_eq!(
+        (&result["gates"]["fence"]["status"], &result["strength"]["level"]),
+        (&json!("absent"), &json!("red_before"))
+    );
+    run(&honest, &["--no-fence", "--min-strength", "ids"]).1.ended("unverified", "too_weak");
+    for beside in [&["--protect", "x"][..], &["--allow", "tests.existing"], &["--profile", "p"]] {
+        let (_, ended) = run(&honest, &[&["--no-fence"], beside].concat());
+        ended.ended("setup_error", "usage");
+    }
+}
+
+#[test]
 fn the_edit_tools_know_the_allowance_and_every_alias() {
     let Some(_place) = project::place("the_edit_tools_know_the_allowance_and_every_alias") else { return };
     let write = |path: &str| json!({ "calls": [{ "tool": "write_file", "args": { "path": path, "content": "x\n" } }] });

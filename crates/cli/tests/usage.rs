@@ -166,7 +166,8 @@ fn trust_is_asked_for_before_anything_is_opened() {
     }
     // The user's own file may say it.
     place.write("user/.config/countersign/config.toml", "trust = \"reviewed\"\n");
-    place.run(&["run", "t", "--format", "json"]).ended("setup_error", "no_check");
+    let empty = place.write("empty/README", "").parent().unwrap().display().to_string();
+    place.run(&["run", "t", "--repo", &empty, "--format", "json"]).ended("setup_error", "no_check");
 }
 
 #[test]

@@ -93,8 +93,8 @@ impl Workshop<'_> {
         let sealed = turn.sealed.ok_or_else(|| Fail::because(Reason::CheckpointLost, "nothing is sealed"))?;
         let tree = self.tree(sealed.tree)?;
         let changes = base.changes_to(&tree);
-        let armed = !self.contract.checks.is_empty() || !self.contract.protect.is_empty();
-        let decision = if armed { Some(self.judge_fence(&base, &changes).await?) } else { None };
+        let decision =
+            if self.contract.is_fenced() { Some(self.judge_fence(&base, &changes).await?) } else { None };
         let outside = countersign_gates::scope_violations(&changes, &self.contract.scope)
             .map_err(|e| Fail::because(Reason::Config, e.to_string()))?;
         let outside: Vec<String> = outside.iter().map(ToString::to_string).collect();

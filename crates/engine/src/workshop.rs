@@ -359,8 +359,7 @@ impl<'p> Workshop<'p> {
         let read = |digest: &Digest| objects.read(digest).map_err(std::io::Error::other);
         let rules = ScratchRules::for_base(Vec::new(), &tree, read)
             .map_err(|e| Fail::because(Reason::Repository, e.to_string()))?;
-        let fenced = !self.contract.checks.is_empty() || !self.contract.protect.is_empty();
-        let (guard, sentence) = if fenced {
+        let (guard, sentence) = if self.contract.is_fenced() {
             let fence = self.read_called(&tree).await?;
             (fence.write_guard(&self.contract.scope), Some(fence.sentence(&self.contract.scope)))
         } else {

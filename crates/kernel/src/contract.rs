@@ -34,6 +34,9 @@ pub struct Contract {
     /// Rules of the fence that may be broken. Each one that was used makes a pass prove less.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Allowance>,
+    /// Nothing is protected: tests and what runs them may be changed. A pass then proves no more than that something was red.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unfenced: bool,
     /// A success needs a tree that differs from its base.
     pub change_required: bool,
     /// `--require verified`.
@@ -61,6 +64,12 @@ impl Contract {
     /// The digest of the canonical bytes.
     pub fn digest(&self) -> Result<Digest, serde_json::Error> {
         Ok(Digest::of(&canonical_json(self)?))
+    }
+
+    /// Protection arms itself with a check.
+    #[must_use]
+    pub fn is_fenced(&self) -> bool {
+        !self.unfenced && (!self.checks.is_empty() || !self.protect.is_empty())
     }
 
     /// The agent may look and ask, nothing else.

@@ -40,7 +40,7 @@ pub(crate) fn armed(key: GateKey, contract: &Contract) -> bool {
         // Finished work comes without words.
         GateKey::Answer => checked && contract.candidate.is_none(),
         // Protection arms itself with the check.
-        GateKey::Fence => checked || !contract.protect.is_empty(),
+        GateKey::Fence => contract.is_fenced(),
         GateKey::Scope => !contract.scope.is_empty(),
         GateKey::Change => contract.change_required,
         GateKey::Repro | GateKey::Review => false,
@@ -140,7 +140,7 @@ fn check_passed(turn: &Turn, contract: &Contract) -> Gate {
         _ => None,
     });
     // Where the agent had a hand in the tests, their ids and their runner say no more than that something was red.
-    let has_allowed = turn.inspected.is_some_and(|seen| seen.allowed > 0);
+    let has_allowed = contract.unfenced || turn.inspected.is_some_and(|seen| seen.allowed > 0);
     let weakest = weakest.map(|strength| {
         // Held-out inputs do not depend on them.
         let capped = has_allowed && strength.level < StrengthLevel::HeldOut;

@@ -31,6 +31,7 @@ fn contract(preset: &str, turns: u32) -> Contract {
         scope: Vec::new(),
         protect: Vec::new(),
         allow: Vec::new(),
+        unfenced: false,
         change_required: false,
         require_verified: false,
         min_strength: None,

@@ -64,6 +64,7 @@ fn contract(dice: &mut Dice<'_>) -> Contract {
         scope: if dice.one_in(3) { vec!["src/**".to_owned()] } else { Vec::new() },
         protect: Vec::new(),
         allow: Vec::new(),
+        unfenced: false,
         require_verified: false,
         min_strength: dice.one_in(4).then_some(StrengthLevel::Ids),
         mutants: u32::from(dice.one_in(3)),

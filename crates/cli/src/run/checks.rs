@@ -33,6 +33,18 @@ pub(super) fn parse(wish: &Wish<'_>, timeout: Millis) -> Result<Commands, Refusa
     } else if wish.profile.is_some() {
         beside_a_profile(wish, given)?;
     }
+    if wish.no_fence {
+        let beside = [
+            ("--protect", !wish.protect.is_empty()),
+            ("--allow", !wish.allow.is_empty()),
+            ("--no-check", wish.no_check),
+        ];
+        if let Some((flag, _)) = beside.into_iter().find(|(_, is_given)| *is_given) {
+            return Err(Refusal::usage(format!(
+                "--no-fence cannot be used with {flag}: it protects nothing at all; leave one of them out"
+            )));
+        }
+    }
     let mut argvs = Vec::new();
     for text in wish.check {
         argvs.push(words("--check", text)?);
@@ -119,6 +131,7 @@ fn beside_a_profile(wish: &Wish<'_>, given: bool) -> Result<(), Refusal> {
         ("--repeats", wish.repeats.is_some()),
         ("--deps", wish.deps.is_some()),
         ("--allow", !wish.allow.is_empty()),
+        ("--no-fence", wish.no_fence),
         ("--setup", wish.setup.is_some()),
         ("--probe", wish.probe.is_some()),
     ];

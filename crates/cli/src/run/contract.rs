@@ -53,6 +53,7 @@ pub(super) fn build(
         scope: commands.scope.clone(),
         protect: commands.protect.clone(),
         allow: commands.allow.clone(),
+        unfenced: wish.no_fence,
         // Without a check the outcome claims nothing, and so a run that changed nothing is an answer too.
         change_required: preset.change_required && !commands.checks.is_empty(),
         require_verified: wish.require_verified,

@@ -55,6 +55,7 @@ pub(crate) struct Wish<'a> {
     pub(crate) scope: &'a [String],
     pub(crate) protect: &'a [String],
     pub(crate) allow: &'a [Allowance],
+    pub(crate) no_fence: bool,
     pub(crate) setup: Option<&'a str>,
     pub(crate) probe: Option<&'a str>,
     pub(crate) require_verified: bool,
@@ -96,6 +97,7 @@ impl<'a> Wish<'a> {
             scope: &judge.scope,
             protect: &judge.protect,
             allow: &judge.allow,
+            no_fence: judge.no_fence,
             setup: judge.setup.as_deref(),
             probe: judge.probe.as_deref(),
             require_verified: judge.require.is_some(),
@@ -132,6 +134,7 @@ impl<'a> Wish<'a> {
             scope: &[],
             protect: &[],
             allow: &[],
+            no_fence: false,
             setup: None,
             probe: None,
             require_verified: false,
@@ -146,6 +149,7 @@ impl<'a> Wish<'a> {
         let checked = !self.check.is_empty() || !self.check_argv.is_empty() || self.profile.is_some();
         let mut armed = result::armed(checked, !self.scope.is_empty(), !self.protect.is_empty());
         armed.retain(|key| self.work.is_none() || *key != GateKey::Answer);
+        armed.retain(|key| !self.no_fence || *key != GateKey::Fence);
         armed
     }
 }

@@ -299,6 +299,7 @@ mod tests {
             scope: Vec::new(),
             protect: Vec::new(),
             allow: Vec::new(),
+            unfenced: false,
             change_required: true,
             require_verified: false,
             min_strength: None,
