@@ -183,7 +183,10 @@ const SCENARIOS: &[Scenario] = &[
     Scenario {
         reason: Reason::NoCheck,
         gates: "aaaaaaaa",
-        play: |s| s.play(&["run", "t", "--trust", "reviewed"]),
+        play: |s| {
+            let empty = s.place.write("empty/README", "").parent().unwrap().display().to_string();
+            s.play(&["run", "t", "--trust", "reviewed", "--repo", &empty])
+        },
     },
     Scenario {
         reason: Reason::AlreadyGreen,

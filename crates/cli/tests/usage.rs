@@ -99,7 +99,10 @@ fn a_check_is_words_and_says_how_to_have_a_shell() {
 fn other_refusals_have_their_own_reasons() {
     let Some(place) = Place::new("other_refusals_have_their_own_reasons") else { return };
     place.run(&["run", "t", "--format", "json"]).ended("setup_error", "trust");
-    place.run(&["run", "t", "--trust", "trusted-local", "--format", "json"]).ended("setup_error", "no_check");
+    let empty = place.write("empty/README", "").parent().unwrap().display().to_string();
+    place
+        .run(&["run", "t", "--trust", "trusted-local", "--repo", &empty, "--format", "json"])
+        .ended("setup_error", "no_check");
     place
         .run(&["ask", "t", "--trust", "trusted-local", "--require", "verified", "--format", "json"])
         .ended("setup_error", "usage");
