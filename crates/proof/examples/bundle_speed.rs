@@ -1,6 +1,9 @@
 //! How fast a large bundle is verified, beside `sha256sum` over the same bytes, in one run:
 //!
-//! `cargo run --release -p countersign-proof --example bundle_speed -- 200` (MB; needs git and sha256sum)
+//! `cargo run --release -p countersign-proof --example bundle_speed -- 200 [binary]` (MB; needs git and sha256sum)
+//!
+//! By default nearly all of it are contents before the change; with `binary` it is a patch of new binary files, which
+//! has to be decoded and inflated besides.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -30,6 +33,16 @@ fn text(seed: u32, len: usize) -> Vec<u8> {
     out
 }
 
+/// Nothing that could be deflated.
+fn noise(seed: u32, len: usize) -> Vec<u8> {
+    let mut state = u64::from(seed) + 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u8
+    };
+    (0..len).map(|at| if at == 0 { 0 } else { next() }).collect()
+}
+
 fn best(mut round: impl FnMut()) -> Duration {
     let timed = (0..ROUNDS).map(|_| {
         let start = Instant::now();
@@ -41,17 +54,21 @@ fn best(mut round: impl FnMut()) -> Duration {
 
 fn main() {
     let megabytes: usize = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(200);
-    // Nine tenths are contents before the change, each changed in one line; the rest is a result with a long answer.
-    let files = megabytes * 9 / 10 * 1_000_000 / 500_000;
-    let mut base = Files::new();
-    let mut last = Files::new();
-    for n in 0..files {
+    let binary = std::env::args().nth(2).is_some_and(|kind| kind == "binary");
+    let (mut base, mut last) = (Files::new(), Files::new());
+    // Nine tenths are large files; the rest is a result with a long answer.
+    for n in 0..megabytes * 9 / 10 * 1_000_000 / 500_000 {
+        let path = format!("src/file_{n}").into_bytes();
+        if binary {
+            last.insert(path, (EntryMode::File, noise(n as u32, 400_000)));
+            continue;
+        }
         let before = text(n as u32, 500_000);
         let mut after = before.clone();
         let middle = 250_000 + before[250_000..].iter().position(|b| *b == b'\n').unwrap() + 1;
         after.splice(middle..middle, *b"    // changed\n");
-        base.insert(format!("src/file_{n}.rs").into_bytes(), (EntryMode::File, before));
-        last.insert(format!("src/file_{n}.rs").into_bytes(), (EntryMode::File, after));
+        base.insert(path.clone(), (EntryMode::File, before));
+        last.insert(path, (EntryMode::File, after));
     }
     let patch = Repo::new().diff(&base, &last);
     let dir = tempfile::tempdir().unwrap();

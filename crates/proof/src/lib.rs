@@ -5,6 +5,20 @@
 //! is read; verification is offline and starts no process; writing replaces nothing; no secret is shown by `{:?}`, an
 //! error or a bundle; files are touched only in `bundle::write` and `verify::files`, the clock and the environment
 //! nowhere. `FORMAT.md` beside this crate describes the files.
+//!
+//! ```
+//! use countersign_proof::verify::{Options, Policy, verify};
+//! use countersign_proof::{TrustFile, time::parse_rfc3339};
+//!
+//! let trust = TrustFile::read("version = 1\n")?;
+//! let policy = Policy::read("version = 1\nrequire = \"verified\"\nmin_strength = \"ids\"\n")?;
+//! let now = parse_rfc3339("2026-12-01T00:00:00Z").unwrap_or_default();
+//! let dir = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/v1.bundle"));
+//! let report = verify(dir, &Options { trust: &trust, policy: &policy, now, verdicts: &[] })?;
+//! assert!(report.intact(), "nothing in it was touched");
+//! assert!(!report.accepted(), "and nobody in the trust file vouches for it");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod bundle;

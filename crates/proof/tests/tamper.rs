@@ -77,6 +77,60 @@ fn every_cut_of_every_small_file_is_told() {
     assert!(verify_it(&bundle).accepted());
 }
 
+/// A small patch that names large contents again and again would keep a verifier busy for hours.
+#[test]
+fn work_is_bounded_before_it_is_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = Fixture::default().write(dir.path()).path;
+    let manifest = |files: &str, size: u64| {
+        let digest = countersign_types::Digest::of(b"x").hex();
+        let entry = |n: u32| format!("100644 {size} {digest} {files}{n:02}\0");
+        let text = format!("countersign.tree/1\n{}", (0..40).map(entry).collect::<String>());
+        std::fs::write(bundle.join("tree/base.manifest"), &text).unwrap();
+        std::fs::write(bundle.join("tree/final.manifest"), &text).unwrap();
+    };
+    let zero = "0".repeat(40);
+    let patch = |diff: &dyn Fn(u32) -> String| {
+        let text: String = (0..40).map(diff).collect();
+        std::fs::write(bundle.join("patch.diff"), text).unwrap();
+        tamper::insider(&bundle);
+        verify_it(&bundle).findings
+    };
+    manifest("f", 500_000_000);
+    let modes = |n: u32| format!("diff --git a/f{n:02} b/f{n:02}\nold mode 100644\nnew mode 100755\n");
+    let findings = patch(&modes);
+    assert!(
+        findings.iter().any(|f| matches!(f, Finding::TooLarge { path, .. } if path == "what was changed"))
+    );
+    // Contents that are said to inflate to a lot.
+    let bomb = |n: u32| {
+        format!(
+            "diff --git a/g{n:02} b/g{n:02}\nnew file mode 100644\nindex {zero}..{}\nGIT binary patch\n\
+             literal 500000000\nHcmV?d00001\n\nliteral 0\nHcmV?d00001\n\n",
+            "1".repeat(40)
+        )
+    };
+    let findings = patch(&bomb);
+    let told = "its binary contents together are too large";
+    assert!(findings.iter().any(|f| matches!(f, Finding::Patch { why, .. } if why == told)), "{findings:#?}");
+}
+
+/// A list of a million files that are not there makes no report of a million lines.
+#[test]
+fn a_report_has_an_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = Fixture::default().write(dir.path()).path;
+    let digest = countersign_types::Digest::of(b"x").hex();
+    let mut text: Vec<String> = (0..5000).map(|n| format!("{digest}  rooms/r{n:05}/stdout\n")).collect();
+    let own = std::fs::read_to_string(bundle.join("SHA256SUMS")).unwrap();
+    text.extend(own.split_inclusive('\n').map(str::to_owned));
+    text.sort_by(|a, b| a[66..].cmp(&b[66..]));
+    std::fs::write(bundle.join("SHA256SUMS"), text.concat()).unwrap();
+    let report = verify_it(&bundle);
+    assert_eq!(report.findings.len(), countersign_proof::verify::MAX_FINDINGS);
+    assert!(report.untold >= 4000 && !report.intact(), "{}", report.untold);
+}
+
 #[test]
 fn a_bundle_signed_anew_by_a_stranger_is_of_an_unknown_signer() {
     let dir = tempfile::tempdir().unwrap();

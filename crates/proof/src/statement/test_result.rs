@@ -41,8 +41,12 @@ pub enum RoomPurpose {
     Final,
     /// The change's tests against the base's product.
     Control,
+    /// Inputs that the agent never saw, on the sealed tree.
+    HeldOut,
     /// A reproduction, on the base or the sealed tree.
     Repro,
+    /// The agent asked for the check while it worked; such a room decides nothing.
+    Asked,
 }
 
 /// What a room was, as it stands in the annotations of the configuration's resource `room`.
