@@ -31,7 +31,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Let an agent do a task, and judge what it delivers
     Run(Box<RunArgs>),
-    /// Judge finished work that anyone made: a branch, a patch or a directory. No model is called
+    /// Judge finished work that anyone made: a branch, a patch or a directory. No model is called unless one reviews
     Gate(Box<GateArgs>),
     /// Ask a question about a project; nothing is changed
     Ask(Box<AskArgs>),
@@ -276,6 +276,27 @@ pub(crate) struct JudgeArgs {
     pub(crate) min_strength: Option<StrengthLevel>,
 }
 
+/// A second model that looks over what the checks passed.
+#[derive(Debug, Args)]
+pub(crate) struct ReviewArgs {
+    /// A second model reviews what the checks passed: provider:model or scripted:FILE. It advises, and blocks only with a
+    /// command that fails on the work and not on the base
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) review_model: Option<String>,
+    /// Where the reviewer's API lives [default: the vendor's]
+    #[arg(long, value_name = "URL", requires = "review_model")]
+    pub(crate) review_base_url: Option<String>,
+    /// Read the reviewer's API key from this file instead of the vendor's variable
+    #[arg(long, value_name = "FILE", requires = "review_model")]
+    pub(crate) review_api_key_file: Option<PathBuf>,
+    /// Reviews of one run, at most; what the last one confirms is final [default: 2]
+    #[arg(long, value_name = "N", requires = "review_model", value_parser = clap::value_parser!(u32).range(1..=10))]
+    pub(crate) review_rounds: Option<u32>,
+    /// Without an answer of the reviewer nothing is verified
+    #[arg(long, requires = "review_model")]
+    pub(crate) review_required: bool,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
@@ -284,6 +305,11 @@ pub(crate) struct RunArgs {
     pub(crate) common: CommonArgs,
     #[command(flatten)]
     pub(crate) judge: JudgeArgs,
+    #[command(flatten)]
+    pub(crate) review: ReviewArgs,
+    /// The agent shows with a new test that fails before the change that there is something to mend, or says why not
+    #[arg(long)]
+    pub(crate) repro_first: bool,
     /// Claims that are judged before a red one is final [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) attempts: Option<u32>,
@@ -323,6 +349,8 @@ pub(crate) struct GateArgs {
     pub(crate) base: Option<String>,
     #[command(flatten)]
     pub(crate) judge: JudgeArgs,
+    #[command(flatten)]
+    pub(crate) review: ReviewArgs,
     /// Where everything runs: native, which is the default and the weakest that may judge
     #[arg(long, value_name = "TIER")]
     pub(crate) sandbox: Option<Tier>,
@@ -496,6 +524,9 @@ pub(crate) struct ResumeArgs {
     /// Read the API key from this file instead of the vendor's variable
     #[arg(long, value_name = "FILE")]
     pub(crate) api_key_file: Option<PathBuf>,
+    /// Read the reviewer's API key from this file instead of the vendor's variable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) review_api_key_file: Option<PathBuf>,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
     #[arg(long, value_enum, default_value_t = TraceMode::Compact)]

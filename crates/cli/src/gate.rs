@@ -8,7 +8,8 @@ use crate::run::{self, Wish};
 pub(crate) fn gate(args: &GateArgs) -> u8 {
     let what = TaskArgs { text: None, task: None, task_file: None };
     let common = common(args);
-    let wish = Wish { work: Some(&args.work), ..Wish::judging(&GATE, &what, &common, &args.judge) };
+    let judging = Wish::judging(&GATE, &what, &common, &args.judge);
+    let wish = Wish { work: Some(&args.work), review: Some(&args.review), ..judging };
     run::command(&wish, common.format)
 }
 

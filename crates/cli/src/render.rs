@@ -71,6 +71,7 @@ pub(crate) fn for_people(result: &RunResult) -> String {
         out.push_str(&report::for_terminal(result));
     }
     out.push_str(&report::findings(result));
+    out.push_str(&report::review(result));
     out.push_str(&summary(result));
     out.push('\n');
     out

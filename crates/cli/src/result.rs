@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use countersign_engine::{
-    AttemptView, Changes, CheckEvidence, Claim, GateView, HygieneFinding, HygieneKind, Mutants, View,
+    AttemptView, Changes, CheckEvidence, Claim, GateView, HygieneFinding, HygieneKind, Mutants, ReproView,
+    ReviewFinding, ReviewView, View,
 };
 use countersign_gates::Allowed;
 use countersign_kernel::Finding;
@@ -45,7 +46,9 @@ pub(crate) struct RunResult {
     pub(crate) not_delivered: Vec<LeftOut>,
     /// What a reviewer wants to be told of the change; it stops nothing. None where nobody looked.
     pub(crate) findings: Option<Vec<HygieneResult>>,
+    /// Of the agent; the reviewer's stands at its gate.
     pub(crate) usage: UsageResult,
+    /// Of all models.
     pub(crate) cost: Option<CostResult>,
     pub(crate) model: Option<String>,
     pub(crate) tier: Option<Tier>,
@@ -84,12 +87,96 @@ pub(crate) struct GateResult {
     /// Of the fence: what only the contract's allowances let through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) allowed: Option<Vec<Allowed>>,
+    /// Of the repro gate.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(crate) repro: Option<ReproResult>,
+    /// Of the review gate.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(crate) review: Option<ReviewResult>,
 }
 
 impl GateResult {
     fn bare(key: GateKey, status: GateStatus) -> Self {
         let allowed = (key == GateKey::Fence).then(Vec::new);
-        Self { status, reason: None, detail: None, evidence: Vec::new(), allowed }
+        let repro = (key == GateKey::Repro).then(ReproResult::default);
+        let review = (key == GateKey::Review).then(ReviewResult::default);
+        Self { status, reason: None, detail: None, evidence: Vec::new(), allowed, repro, review }
+    }
+}
+
+/// What the agent settled about a failing test of its own. Both null: nothing, or `--repro-first` did not ask.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct ReproResult {
+    pub(crate) declared: Option<DeclaredResult>,
+    /// Why there is none, in the agent's words.
+    pub(crate) skipped: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct DeclaredResult {
+    pub(crate) paths: Vec<String>,
+    pub(crate) argv: Vec<String>,
+    /// Of the files and the command, as they were seen to fail on the base.
+    pub(crate) lock: Digest,
+}
+
+impl ReproResult {
+    fn of(view: Option<&ReproView>) -> Self {
+        match view {
+            None => Self::default(),
+            Some(ReproView::Skipped { reason }) => Self { declared: None, skipped: Some(reason.clone()) },
+            Some(ReproView::Declared { paths, argv, lock }) => {
+                let declared = DeclaredResult { paths: paths.clone(), argv: argv.clone(), lock: *lock };
+                Self { declared: Some(declared), skipped: None }
+            }
+        }
+    }
+}
+
+/// Who reviewed, and what came of it. Null and empty where nobody did.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct ReviewResult {
+    pub(crate) model: Option<String>,
+    /// The reviewer is the agent's own model.
+    pub(crate) same_model: Option<bool>,
+    /// Reviews that were begun.
+    pub(crate) rounds: u32,
+    /// Of all rounds, each with its fate; only `blocked` stops a success.
+    pub(crate) findings: Vec<ReviewFinding>,
+    /// Findings that are not in the list.
+    pub(crate) more: u64,
+    pub(crate) usage: Option<RoleUsage>,
+}
+
+/// What a model used besides the agent's.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RoleUsage {
+    pub(crate) model_calls: u64,
+    pub(crate) input: Option<u64>,
+    pub(crate) output: Option<u64>,
+    pub(crate) cached: Option<u64>,
+    pub(crate) reasoning: Option<u64>,
+    pub(crate) cost: Option<CostResult>,
+}
+
+impl ReviewResult {
+    fn of(view: Option<&ReviewView>) -> Self {
+        let Some(view) = view else { return Self::default() };
+        Self {
+            model: Some(view.model.clone()),
+            same_model: Some(view.same_model),
+            rounds: view.rounds,
+            findings: view.findings.clone(),
+            more: view.more,
+            usage: Some(RoleUsage {
+                model_calls: view.model_calls,
+                input: view.usage.input,
+                output: view.usage.output,
+                cached: view.usage.cached,
+                reasoning: view.usage.reasoning,
+                cost: view.cost.map(|cost| CostResult { usd: cost.usd() }),
+            }),
+        }
     }
 }
 
@@ -194,7 +281,9 @@ impl RunResult {
         let gates = view.gates.iter().map(|(key, gate)| {
             let GateView { status, reason, detail, evidence, allowed } = gate.clone();
             let allowed = (*key == GateKey::Fence).then_some(allowed);
-            (*key, GateResult { status, reason, detail, evidence, allowed })
+            let repro = (*key == GateKey::Repro).then(|| ReproResult::of(view.repro.as_ref()));
+            let review = (*key == GateKey::Review).then(|| ReviewResult::of(view.review.as_ref()));
+            (*key, GateResult { status, reason, detail, evidence, allowed, repro, review })
         });
         let isolated = view.tier.map(|_| view.observed.is_superset(&confining()));
         Self {

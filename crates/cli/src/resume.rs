@@ -78,10 +78,13 @@ async fn prepare(
             args.id
         )));
     };
-    let model = match &contract.model {
+    let mut model = match &contract.model {
         Some(terms) => model::again(terms, api_key_file)?,
         None => model::nobody(),
     };
+    if let Some(review) = &contract.review {
+        model::reviewer_again(&review.model, args.review_api_key_file.clone(), &mut model)?;
+    }
     let candidate = run::work::again(contract.candidate.as_ref())?;
     let cells = tiers::again(contract.sandbox)?;
     let sources = repository::again(&contract.source)?;

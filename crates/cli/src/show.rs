@@ -119,6 +119,7 @@ fn for_people(shown: &Shown) -> String {
         out.push('\n');
     }
     out.push_str(&report::findings(&shown.result));
+    out.push_str(&report::review(&shown.result));
     out.push_str(&render::summary(&shown.result));
     out.push('\n');
     out

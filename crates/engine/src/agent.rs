@@ -218,12 +218,23 @@ impl Workshop<'_> {
     ) -> Outcome {
         let spec = self.spec_of(turn, effect).map_err(|e| Fail::because(Reason::CellDied, e.to_string()))?;
         let mut silent = false;
+        let (mut repro, mut kept) = (None, None);
         let (text, ok, refused, job, wrote) = match &spec.parsed {
             Parsed::Invalid { why } => (format!("error: {why}"), false, true, None, false),
             Parsed::Finish { .. } => {
                 ("The work ends here and is judged as it is.".to_owned(), true, false, None, false)
             }
             Parsed::Check => self.check_call(turn, stop).await?,
+            Parsed::DeclareRepro { paths, argv } => {
+                let said = self.declare_repro(turn, paths, argv, stop).await?;
+                (repro, kept) = (said.mark, said.kept);
+                (said.text, repro.is_some(), said.refused, None, false)
+            }
+            Parsed::SkipRepro { reason } => {
+                let said = self.skip_repro(turn, reason)?;
+                (repro, kept) = (said.mark, said.kept);
+                (said.text, repro.is_some(), said.refused, None, false)
+            }
             Parsed::File(call) => {
                 let cell = self.ready().await?;
                 let BaseFacts { tree, guard, .. } = self.facts()?;
@@ -260,9 +271,12 @@ impl Workshop<'_> {
         // Whatever may have written leaves a checkpoint that is durable before this effect's completion.
         let tree = if wrote && tool.may_write() { Some(self.checkpoint(turn).await?) } else { None };
         let said = if silent { None } else { countersign_tools::said(&text) };
-        let result = EffectResult::Tool { ok, refused, tree, output_bytes: text.len() as u64, job, said };
+        let result =
+            EffectResult::Tool { ok, refused, tree, output_bytes: text.len() as u64, job, said, repro };
         self.results.insert(effect, (text.clone(), ok));
-        Ok((result, vec![("result", text.into_bytes())]))
+        let mut named = vec![("result", text.into_bytes())];
+        named.extend(kept.map(|kept| ("repro", kept)));
+        Ok((result, named))
     }
 
     pub(crate) async fn checkpoint(&mut self, turn: &Turn) -> Result<Digest, Fail> {

@@ -58,7 +58,15 @@ pub(crate) async fn attempts(
                 current.evidence.extend(text.and_then(|text| serde_json::from_str(&text).ok()));
                 room_detail = texts.text(*seq, "detail").await?;
             }
-            Event::EffectCompleted { result: EffectResult::Inspect { .. }, .. } => {
+            Event::EffectCompleted {
+                result:
+                    EffectResult::Inspect { .. }
+                    | EffectResult::Repro { .. }
+                    | EffectResult::ReviewCall { .. }
+                    | EffectResult::ReviewJudge { .. }
+                    | EffectResult::ReviewRecheck { .. },
+                ..
+            } => {
                 room_detail = texts.text(*seq, "detail").await?;
             }
             Event::GateDecided { gate, status, reason, .. }
@@ -67,7 +75,7 @@ pub(crate) async fn attempts(
                 current.gate = Some(*gate);
                 current.status = Some(*status);
                 current.reason = *reason;
-                if matches!(gate, GateKey::Check | GateKey::Fence) {
+                if matches!(gate, GateKey::Check | GateKey::Fence | GateKey::Repro | GateKey::Review) {
                     current.detail.clone_from(&room_detail);
                 }
             }

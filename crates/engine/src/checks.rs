@@ -303,7 +303,7 @@ impl Workshop<'_> {
     }
 
     /// The probe on the base, in a room of its own: nothing of the judged tree can make it fail.
-    async fn probe_in_room(&mut self, stop: &Stop) -> Result<Option<JobEnd>, Fail> {
+    pub(crate) async fn probe_in_room(&mut self, stop: &Stop) -> Result<Option<JobEnd>, Fail> {
         let wall = self.contract.checks.first().map_or(SETUP_WALL, |check| check.timeout);
         let Some(plan) = CheckPlan::probe(&self.contract.environment, wall) else { return Ok(None) };
         let base = self.base_digest()?;

@@ -52,7 +52,8 @@ async fn run(ports: &Ports, journal: &mut Journal, shop: &mut Workshop<'_>) -> R
             Work::Idle => return Ok(Ended::Idle),
             Work::Park => return Ok(Ended::Parked(Reason::Drained)),
             Work::Tick => {
-                commit(ports, journal, shop, &Command::Tick, Payloads::default()).await?;
+                let payloads = Payloads { feedback: shop.standing_feedback(), ..Payloads::default() };
+                commit(ports, journal, shop, &Command::Tick, payloads).await?;
             }
             Work::Wait { until } => rest(ports, journal, until).await?,
             Work::Intend(steps) => intend(ports, journal, shop, &steps).await?,
@@ -101,7 +102,9 @@ async fn intend(
         return Err(EngineError::Bug("the plan wants nothing and nothing is due".to_owned()));
     }
     let intents = shop.prepare(&journal.session, steps)?;
-    commit(ports, journal, shop, &Command::Intend(intents), Payloads::default()).await
+    // A budget that has nothing left for the reviewer may give work back to the agent.
+    let payloads = Payloads { feedback: shop.standing_feedback(), ..Payloads::default() };
+    commit(ports, journal, shop, &Command::Intend(intents), payloads).await
 }
 
 /// Carries effects out and records what came of them, in slot order and in one commit.

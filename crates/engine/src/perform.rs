@@ -96,6 +96,13 @@ impl Workshop<'_> {
             EffectKind::Inspect => stop.or(self.inspect(turn)).await.unwrap_or(Err(Fail::Interrupted)),
             EffectKind::Room { check } => self.room(turn, check, stop).await,
             EffectKind::Mutants => self.mutants(turn, stop).await,
+            EffectKind::Repro => self.repro(turn, stop).await,
+            EffectKind::ReviewBrief => {
+                stop.or(self.review_brief(turn)).await.unwrap_or(Err(Fail::Interrupted))
+            }
+            EffectKind::ReviewCall { call } => self.review_call(turn, effect, call, stop).await,
+            EffectKind::ReviewJudge { call } => self.review_judge(turn, call, stop).await,
+            EffectKind::ReviewRecheck => self.review_recheck(turn, stop).await,
             EffectKind::Patch => stop.or(self.patch(turn)).await.unwrap_or(Err(Fail::Interrupted)),
         }
     }

@@ -94,6 +94,8 @@ pub struct Ports {
     pub memo: Arc<Memo>,
     pub cells: CellChoice,
     pub provider: Arc<dyn Provider>,
+    /// The model of [`countersign_kernel::contract::Contract::review`].
+    pub reviewer: Option<Arc<dyn Provider>>,
     pub redactor: Arc<Redactor>,
     pub interrupts: Arc<dyn Interrupts>,
     pub observer: Arc<dyn Observer>,

@@ -29,6 +29,13 @@ pub(crate) fn system(contract: &Contract) -> String {
              then are copied into a clean room and judged by the project's check. If you cannot solve the task, say so \
              in `finish`.",
         );
+        if contract.repro_first {
+            text.push_str(
+                "\nShow first that there is something to mend: write a new test that fails because of it and call \
+                 `declare_repro`, before you change anything else. If no test can show it, call `skip_repro` with the \
+                 reason.",
+            );
+        }
     }
     text
 }

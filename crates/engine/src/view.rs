@@ -20,6 +20,7 @@ use crate::hygiene::Looked;
 use crate::journal::{read_event, replay};
 use crate::mutants::Mutants;
 use crate::perform::PATCH_FILE;
+use crate::second::{self, ReproView, ReviewView};
 
 /// Everything that the result object of a turn says.
 #[derive(Clone, Debug)]
@@ -69,6 +70,10 @@ pub struct View {
     pub claims: Vec<Claim>,
     /// What the checks made of mutants, where the contract asks for it.
     pub mutants: Option<Mutants>,
+    /// None where the contract names no reviewer.
+    pub review: Option<ReviewView>,
+    /// None where the agent settled nothing about a reproduction.
+    pub repro: Option<ReproView>,
     /// What the agent was told that it did in circles.
     pub nudged: Option<Finding>,
     /// The detector that stopped the agent, whatever was judged after that.
@@ -209,6 +214,8 @@ impl View {
             active_ms: Millis(0),
             claims: Vec::new(),
             mutants: None,
+            review: None,
+            repro: None,
             nudged: None,
             stuck: None,
         }
@@ -233,7 +240,9 @@ impl View {
         };
         view.model_calls = budget.model_calls;
         view.steps = turn.step;
-        view.cost = budget.cost.total();
+        // Unknown in any part is unknown in all.
+        let reviewer = turn.review.budget.cost.total();
+        view.cost = budget.cost.total().zip(reviewer).map(|(a, b)| a.saturating_add(b));
         view.tier = turn.last_cell.as_ref().map(|cell| cell.tier);
         view.observed = turn.last_cell.as_ref().map(|cell| cell.observed.clone()).unwrap_or_default();
         if let Some(ending) = turn.ending {
@@ -268,6 +277,12 @@ impl View {
         let gates =
             self.session.as_ref().and_then(|s| s.turn.as_ref()).map(|t| t.gates.clone()).unwrap_or_default();
         for (key, gate) in gates {
+            if key == GateKey::Review
+                && let Some(why) = second::why_out(gate.status, gate.by, events, texts).await?
+                && let Some(view) = self.gates.get_mut(&key)
+            {
+                view.detail = Some(why);
+            }
             let Some(seq) = gate.by.and_then(|by| completed.get(&by)) else { continue };
             let payload = if key == GateKey::Scope { "scope" } else { "detail" };
             // A gate that an effect passed needs no words of a gate that the same effect failed.
@@ -294,10 +309,12 @@ impl View {
                 view.evidence.extend(evidence);
             }
         }
-        let mutants: std::collections::BTreeSet<EffectId> = events
+        let kinds: BTreeMap<EffectId, EffectKind> = events
             .iter()
-            .filter(|(_, event)| matches!(event, Event::EffectIntended { kind: EffectKind::Mutants, .. }))
-            .filter_map(|(_, event)| event.effect())
+            .filter_map(|(_, event)| match event {
+                Event::EffectIntended { effect, kind, .. } => Some((*effect, *kind)),
+                _ => None,
+            })
             .collect();
         let mut setup_detail = None;
         for (seq, event) in events {
@@ -349,7 +366,10 @@ impl View {
                 Event::EffectFailed { effect, failure } => {
                     let message = texts.text(*seq, "message").await?.unwrap_or_default();
                     let patch = self.session.as_ref().and_then(|s| s.turn.as_ref()).map(|t| t.patch);
-                    if mutants.contains(effect) {
+                    let kind = kinds.get(effect);
+                    if kind.is_some_and(|kind| kind.reviews()) {
+                        // The gate's detail says it.
+                    } else if kind == Some(&EffectKind::Mutants) {
                         self.degraded.push(format!("the checks could not be tried on mutants: {message}"));
                     } else if matches!(patch, Some(PatchState::Failed { by }) if by == *effect) {
                         self.degraded.push(format!("the patch could not be made: {message}"));
@@ -359,6 +379,16 @@ impl View {
                 }
                 _ => {}
             }
+        }
+        if let Some(session) = &self.session {
+            self.review = second::review(session, events, texts).await?;
+            self.repro = second::repro(events, texts).await?;
+        }
+        if self.review.as_ref().is_some_and(|review| review.same_model) {
+            self.degraded.push(
+                "the reviewer is the agent's own model, which is no second opinion: name another with --review-model"
+                    .to_owned(),
+            );
         }
         self.claims = crate::claims::of(self, events, texts).await?;
         self.attempts = attempts(events, texts).await?;

@@ -25,6 +25,8 @@ use crate::error::EngineError;
 use crate::journal::Journal;
 use crate::ports::Ports;
 use crate::prompt;
+use crate::repro::ReproMemory;
+use crate::review::ReviewMemory;
 use crate::rooms::Ran;
 use crate::transcript::{Transcript, call_index, rebuild};
 
@@ -73,6 +75,9 @@ pub(crate) struct Workshop<'p> {
     pub(crate) called: Vec<Vec<CalledName>>,
     pub(crate) judged: Vec<(CheckIndex, CheckDecision, JobReceipt)>,
     pub(crate) feedback: Option<String>,
+    /// What the agent declared as its reproduction, or why there is none.
+    pub(crate) repro: ReproMemory,
+    pub(crate) review: ReviewMemory,
 }
 
 /// What is derived once from the base tree.
@@ -101,6 +106,8 @@ impl<'p> Workshop<'p> {
             if turn.is_some_and(|turn| turn.environment.is_some()) {
                 shop.restore_setup(journal.session.turn.as_ref()).await.map_err(not_restored)?;
             }
+            shop.restore_repro(&journal.id, events).await?;
+            shop.restore_review(&journal.id, events).await?;
             let opening = shop.opening();
             let transcript =
                 rebuild(ports.store.as_ref(), ports.provider.as_ref(), &journal.id, events, opening).await?;
@@ -112,7 +119,11 @@ impl<'p> Workshop<'p> {
 
     /// Of which nothing is known but the contract.
     pub(crate) fn bare(ports: &'p Ports, contract: Contract) -> Self {
-        let offered = countersign_tools::offered(prompt::read_only(&contract), !contract.checks.is_empty());
+        let offered = countersign_tools::offered(
+            prompt::read_only(&contract),
+            !contract.checks.is_empty(),
+            contract.repro_first,
+        );
         Workshop {
             ports,
             names: offered.iter().map(|schema| schema.tool).collect(),
@@ -138,6 +149,8 @@ impl<'p> Workshop<'p> {
             called: Vec::new(),
             judged: Vec::new(),
             feedback: None,
+            repro: ReproMemory::default(),
+            review: ReviewMemory::default(),
         }
     }
 
@@ -242,11 +255,12 @@ impl<'p> Workshop<'p> {
                     .provider
                     .encode(&conversation)
                     .map_err(|e| EngineError::Bug(format!("the request cannot be written: {e}")))?;
-                let output = self.max_output_tokens().map_or(DEFAULT_OUTPUT_TOKENS, u64::from);
-                let tokens = (bytes.len() as u64 / BYTES_PER_TOKEN).saturating_add(output);
-                let digest = Digest::of(&bytes);
-                self.encoded.insert(effect, bytes.into());
-                (digest, Reservation { tokens })
+                self.bound(effect, bytes, self.max_output_tokens())
+            }
+            EffectKind::ReviewCall { call } => {
+                let bytes = self.review_request(turn, call)?;
+                let limit = self.contract.review.as_ref().and_then(|terms| terms.model.max_output_tokens);
+                self.bound(effect, bytes, limit)
             }
             EffectKind::Tool { .. } => {
                 let spec = self.spec_of(turn, effect)?;
@@ -255,6 +269,15 @@ impl<'p> Workshop<'p> {
             _ => (self.request_digest(turn, kind)?, Reservation::default()),
         };
         Ok(Intent { effect, kind, request, reserve })
+    }
+
+    /// Keeps a model request's bytes for its sending. What it may use at most: its measured input and its clamped output.
+    fn bound(&mut self, effect: EffectId, bytes: Vec<u8>, limit: Option<u32>) -> (Digest, Reservation) {
+        let output = limit.map_or(DEFAULT_OUTPUT_TOKENS, u64::from);
+        let tokens = (bytes.len() as u64 / BYTES_PER_TOKEN).saturating_add(output);
+        let digest = Digest::of(&bytes);
+        self.encoded.insert(effect, bytes.into());
+        (digest, Reservation { tokens })
     }
 
     pub(crate) fn spec_of(&mut self, turn: &Turn, effect: EffectId) -> Result<ToolCallSpec, EngineError> {
@@ -328,6 +351,7 @@ impl<'p> Workshop<'p> {
             }
             Event::AttemptReturned { .. } => {
                 self.judged.clear();
+                self.review.begin_round();
                 if let Some(text) = feedback {
                     self.transcript().feedback(text.to_owned());
                 }

@@ -242,7 +242,7 @@ pub fn judge_base(terms: &CheckTerms, seen: Seen<'_>, probe: Option<&JobEnd>) ->
 }
 
 /// Whether an interpreter looks for the runner, and fails with 1 when it finds none.
-fn runs_module(argv: &[String]) -> bool {
+pub(crate) fn runs_module(argv: &[String]) -> bool {
     argv.split_first()
         .is_some_and(|(program, rest)| is_python(base_name(program)) && python_module(rest).is_some())
 }

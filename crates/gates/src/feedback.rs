@@ -51,7 +51,7 @@ pub fn feedback(items: &[FeedbackItem<'_>]) -> String {
 }
 
 /// argv as a person would type it.
-fn shown_argv(argv: &[String]) -> String {
+pub(crate) fn shown_argv(argv: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     let words: Vec<String> = argv
         .iter()
@@ -69,7 +69,7 @@ fn shown_argv(argv: &[String]) -> String {
     text
 }
 
-fn push_stream(out: &mut String, name: &str, captured: &Captured, limit: usize) {
+pub(crate) fn push_stream(out: &mut String, name: &str, captured: &Captured, limit: usize) {
     if captured.total == 0 {
         return;
     }
@@ -133,7 +133,7 @@ fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-fn clip(text: &mut String, limit: usize) {
+pub(crate) fn clip(text: &mut String, limit: usize) {
     const MARK: &str = "…";
     if text.len() > limit {
         let mut end = limit.saturating_sub(MARK.len());

@@ -20,6 +20,7 @@ mod plain;
 mod project;
 pub mod protocol;
 pub mod report;
+mod review;
 mod seal;
 mod segment;
 mod serve;

@@ -90,6 +90,10 @@ pub enum Request {
     /// Changes each of some sources a little, for a check to notice: at most `most` mutants, whose contents go to fd 0. Segments
     /// follow from fd 1 on and are numbered from 0.
     Mutate { files: Vec<MutateFile>, most: u32, located: Vec<Located> },
+    /// What a reviewer is shown of a change, within bounds. Segments are numbered from 0.
+    ReviewMaterial { changes: Vec<PatchChange>, located: Vec<Located> },
+    /// Whether each quote stands in its content, byte for byte. Segments are numbered from 0.
+    FindQuotes { quotes: Vec<Quote>, located: Vec<Located> },
     /// A digest over everything below absolute paths of the cell (names, modes, contents, link targets).
     HashPaths { paths: Vec<String> },
     /// What jobs can see besides the workspace and HOME and cannot change, and the layers at `layers`, by what `stat` says.
@@ -380,6 +384,54 @@ impl MutantKind {
     }
 }
 
+/// A text that somebody says a content holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quote {
+    pub content: Digest,
+    pub text: String,
+}
+
+/// A change as a reviewer is shown it. Hostile text throughout.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Material {
+    /// A unified diff. Files that are no text are only named.
+    pub diff: String,
+    pub diff_cut: bool,
+    pub files: Vec<MaterialFile>,
+    /// Changed files that are not among them.
+    pub left_out: u64,
+    /// At most 50.
+    pub signals: Vec<Signal>,
+}
+
+/// A changed file as it is after the change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MaterialFile {
+    pub path: TreePath,
+    /// Empty for a binary; what is no UTF-8 is replaced.
+    pub text: String,
+    pub cut: bool,
+    pub binary: bool,
+    /// Of the whole file.
+    pub bytes: u64,
+}
+
+/// Something about a change that makes a reviewer look twice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signal {
+    pub kind: SignalKind,
+    pub path: TreePath,
+    /// From 1: of the file after the change, and for what is gone of the file before it.
+    pub line: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SignalKind {
+    AddedSkip,
+    RemovedAssertion,
+}
+
 /// The file tools. `run`, `check` and `finish` are the engine's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "tool", content = "args", deny_unknown_fields)]
@@ -513,6 +565,11 @@ pub enum Reply {
     Mutants {
         mutants: Vec<Mutant>,
         located: Vec<Located>,
+    },
+    Material(Material),
+    /// In the order of the quotes.
+    Quotes {
+        found: Vec<bool>,
     },
     Tool(ToolReply),
     Paths {

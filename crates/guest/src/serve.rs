@@ -13,8 +13,8 @@ use crate::protocol::{
 use crate::segment::Segments;
 use crate::state::{Guest, first_file};
 use crate::{
-    fence, git, hygiene, identity, layers, materialise, mutate, overlay, plain, project, report, seal, tools,
-    touch,
+    fence, git, hygiene, identity, layers, materialise, mutate, overlay, plain, project, report, review,
+    seal, tools, touch,
 };
 
 /// Bytes of a runner's report that are read.
@@ -119,6 +119,8 @@ impl Guest {
             Request::Mutate { files: sources, most, located } => {
                 mutate::mutants(&sources, most, &located, files)
             }
+            Request::ReviewMaterial { changes, located } => review::material(&changes, &located, files),
+            Request::FindQuotes { quotes, located } => review::find_quotes(&quotes, &located, files),
             Request::HashPaths { paths } => layers::hash_paths(&paths),
             Request::SeeEnvironment { layers, within } => {
                 identity::see([&self.workspace, &self.home], &layers, within)

@@ -3,11 +3,13 @@
 use countersign_types::{EffectId, GateKey, Millis};
 
 use crate::detect::Seen;
-use crate::effect::{EffectKind, EffectResult, EffectState};
+use crate::effect::{EffectKind, EffectResult, EffectState, ReproMark};
 use crate::event::{Event, RecoverDecision};
 use crate::gates::Gate;
+use crate::review::{self, Recheck, ReviewPass};
 use crate::state::{
-    Base, BaseRun, Ending, Inspected, OpenCell, Outstanding, PatchState, RoomRun, Sealed, Session, Turn,
+    Base, BaseRun, Ending, Inspected, OpenCell, Outstanding, PatchState, ReproRun, RoomRun, Sealed, Session,
+    Turn,
 };
 use crate::work::call_index;
 
@@ -38,6 +40,9 @@ fn apply_to_turn(turn: &mut Turn, at: Millis, event: &Event) {
             if *kind == EffectKind::ModelCall {
                 begin_model_call(turn, *effect);
                 turn.budget.reserve(*reserve);
+            } else if review::is_call(*kind) {
+                turn.not_before = None;
+                turn.review.budget.reserve(*reserve);
             }
             turn.fresh = false;
             let outstanding =
@@ -59,16 +64,18 @@ fn apply_to_turn(turn: &mut Turn, at: Millis, event: &Event) {
         }
         Event::EffectFailed { effect, failure } => {
             if let Some(outstanding) = turn.outstanding.remove(effect) {
-                if outstanding.kind == EffectKind::ModelCall {
+                if let Some(budget) = budget_of(turn, outstanding.kind) {
                     if failure.billed {
-                        turn.budget.forfeit();
+                        budget.forfeit();
                     } else {
-                        turn.budget.release(outstanding.reserve);
+                        budget.release(outstanding.reserve);
                     }
                 }
                 if outstanding.kind == EffectKind::Mutants {
                     // It informs: without it there is less to say, and nothing else changes.
                     turn.mutants_done = true;
+                } else if outstanding.kind.reviews() && !review::is_call(outstanding.kind) {
+                    turn.review.now.failed = Some(*effect);
                 } else if outstanding.kind == EffectKind::Patch {
                     turn.patch = PatchState::Failed { by: *effect };
                 } else {
@@ -80,8 +87,10 @@ fn apply_to_turn(turn: &mut Turn, at: Millis, event: &Event) {
             turn.outstanding.remove(effect);
         }
         Event::EffectForfeited { effect } => {
-            turn.outstanding.remove(effect);
-            turn.budget.forfeit();
+            let kind = turn.outstanding.remove(effect).map_or(EffectKind::ModelCall, |lost| lost.kind);
+            if let Some(budget) = budget_of(turn, kind) {
+                budget.forfeit();
+            }
         }
         Event::EffectUnknown { effect } => {
             turn.outstanding.remove(effect);
@@ -103,6 +112,10 @@ fn apply_to_turn(turn: &mut Turn, at: Millis, event: &Event) {
             turn.gates.clear();
         }
         Event::GateDecided { gate, status, reason, strength, by, .. } => {
+            if *gate == GateKey::Review {
+                // Whatever the reviewer could not be asked is part of what the gate says.
+                turn.failure = None;
+            }
             turn.gates.insert(*gate, Gate { status: *status, reason: *reason, strength: *strength, by: *by });
         }
         Event::AttemptReturned { gate, .. } => return_to_work(turn, *gate),
@@ -191,7 +204,11 @@ fn complete(turn: &mut Turn, at: Millis, effect: EffectId, outstanding: Outstand
             turn.text_bytes = *text_bytes;
             turn.watch.asked(calls, *reasoning);
         }
-        EffectResult::Tool { refused, tree, output_bytes, .. } => {
+        EffectResult::Tool { refused, tree, output_bytes, repro, .. } => {
+            // What was declared stays: a test that is locked cannot be traded for an easier one.
+            if !matches!(turn.repro, Some(ReproMark::Declared { .. })) {
+                turn.repro = repro.or(turn.repro);
+            }
             if let Some(tree) = tree {
                 turn.head = Some(*tree);
             }
@@ -230,6 +247,34 @@ fn complete(turn: &mut Turn, at: Millis, effect: EffectId, outstanding: Outstand
             by: effect,
         }),
         EffectResult::Mutants { .. } => turn.mutants_done = true,
+        EffectResult::Repro { status, reason } => {
+            turn.repro_run = Some(ReproRun { status: *status, reason: *reason, by: effect });
+        }
+        EffectResult::ReviewBrief { .. } => {
+            turn.review.now.brief = Some(effect);
+            turn.review.rounds = turn.review.rounds.saturating_add(1);
+        }
+        EffectResult::ReviewCall { usage, cost, answer, .. } => {
+            turn.review.budget.settle(outstanding.reserve, *usage, *cost);
+            turn.retries = 0;
+            if let EffectKind::ReviewCall { call } = outstanding.kind {
+                turn.review.now.answers.insert(call, (effect, *answer));
+            }
+        }
+        EffectResult::ReviewJudge { confirmed, solicit, .. } => {
+            let review = &mut turn.review;
+            review.confirmed = review.confirmed.saturating_add(*confirmed);
+            review.open = review.open.saturating_add(*confirmed);
+            review.now.confirmed = review.now.confirmed.saturating_add(*confirmed);
+            review.now.solicit = *solicit;
+            if let EffectKind::ReviewJudge { call } = outstanding.kind {
+                review.now.judged.insert(call, effect);
+            }
+        }
+        EffectResult::ReviewRecheck { red, unknown, .. } => {
+            turn.review.open = red.saturating_add(*unknown);
+            turn.review.now.rechecked = Some(Recheck { red: *red, by: effect });
+        }
         EffectResult::Patch { patch, bytes } => {
             turn.patch = PatchState::Made { digest: *patch, bytes: *bytes, by: effect };
         }
@@ -259,8 +304,20 @@ pub(crate) const fn charged(kind: EffectKind) -> bool {
     }
 }
 
+/// Who pays for a call of this kind.
+const fn budget_of(turn: &mut Turn, kind: EffectKind) -> Option<&mut crate::Budget> {
+    match kind {
+        EffectKind::ModelCall => Some(&mut turn.budget),
+        EffectKind::ReviewCall { .. } => Some(&mut turn.review.budget),
+        _ => None,
+    }
+}
+
 fn return_to_work(turn: &mut Turn, gate: GateKey) {
     turn.path = None;
+    turn.repro_run = None;
+    turn.review.now = ReviewPass::default();
+    turn.retries = 0;
     turn.sealed = None;
     turn.unsealable = None;
     turn.inspected = None;

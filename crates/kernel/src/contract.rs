@@ -58,6 +58,12 @@ pub struct Contract {
     /// Somebody's finished work, which is judged as it is. No model is called and no tool runs. None: an agent works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidate: Option<Candidate>,
+    /// A second model looks over what the checks passed. None: nobody does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<ReviewTerms>,
+    /// The agent shows with a failing test of its own that there is something to mend, or says why not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repro_first: bool,
 }
 
 impl Contract {
@@ -70,6 +76,13 @@ impl Contract {
     #[must_use]
     pub fn is_fenced(&self) -> bool {
         !self.unfenced && (!self.checks.is_empty() || !self.protect.is_empty())
+    }
+
+    /// The reviewer is the agent's own model: what one overlooks, the other does.
+    #[must_use]
+    pub fn reviews_itself(&self) -> bool {
+        let agent = self.model.as_ref().map(|model| &model.reference);
+        agent.is_some() && agent == self.review.as_ref().map(|terms| &terms.model.reference)
     }
 
     /// The agent may look and ask, nothing else.
@@ -135,6 +148,17 @@ pub struct ModelTerms {
 pub enum Network {
     None,
     Host,
+}
+
+/// Who reviews, and how often.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReviewTerms {
+    pub model: ModelTerms,
+    /// Reviews of one turn. At least 1. A blocker that the last one confirms is final.
+    pub rounds: u32,
+    /// Without a review there is no success.
+    pub required: bool,
 }
 
 /// Where the base tree comes from.

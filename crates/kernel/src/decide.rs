@@ -8,10 +8,12 @@ use crate::budget::Reservation;
 use crate::contract::{Contract, Network};
 use crate::detect::{self, Due};
 use crate::effect::{
-    BaseVerdict, Capability, Class, EffectFailure, EffectKind, EffectResult, JobSummary, ToolName, WorkPermit,
+    BaseVerdict, Capability, Class, EffectFailure, EffectKind, EffectResult, JobSummary, ReproMark, ToolName,
+    WorkPermit,
 };
 use crate::event::{CancelHow, EndPath, Event, RecoverDecision};
-use crate::gates::{self, GatePlanStep};
+use crate::gates::{self, Gate, GatePlanStep};
+use crate::review;
 use crate::state::{Ending, Phase, Session, Turn};
 use crate::work::{call_index, next_steps};
 
@@ -226,6 +228,9 @@ fn granted(contract: &Contract) -> Vec<Capability> {
         }
         all.extend([Capability::TreeWrite, Capability::CommandRun]);
     }
+    if contract.review.is_some() {
+        all.push(Capability::ReviewCall);
+    }
     if contract.network == Network::Host {
         all.push(Capability::NetworkUse);
     }
@@ -249,6 +254,12 @@ fn intend(next: &mut Draft, intents: &[Intent]) -> Result<(), Refusal> {
     }
     for intent in intents {
         if let Some(reason) = over_budget(next.active()?, &next.session.contract, intent) {
+            if review::is_call(intent.kind) {
+                let turn = next.active()?;
+                let said = review::without_a_call(turn);
+                next.push(decided(turn.attempt, GateKey::Review, said));
+                return Ok(());
+            }
             // What fits is carried out first; the rest meets the same limit when it is wanted again.
             if !next.active()?.outstanding.is_empty() {
                 return Ok(());
@@ -281,8 +292,10 @@ fn intend(next: &mut Draft, intents: &[Intent]) -> Result<(), Refusal> {
 /// The limit that this intent would break, if any.
 fn over_budget(turn: &Turn, contract: &Contract, intent: &Intent) -> Option<Reason> {
     let limits = &contract.limits;
-    if intent.kind == EffectKind::ModelCall {
-        let wanted = turn.budget.counted_tokens().saturating_add(intent.reserve.tokens);
+    if intent.kind == EffectKind::ModelCall || review::is_call(intent.kind) {
+        // The reviewer draws on the same limit.
+        let counted = turn.budget.counted_tokens().saturating_add(turn.review.budget.counted_tokens());
+        let wanted = counted.saturating_add(intent.reserve.tokens);
         return limits.tokens.filter(|limit| wanted > *limit).map(|_| Reason::Tokens);
     }
     let under_way = turn.outstanding.values().filter(|outstanding| charged(outstanding.kind)).count();
@@ -319,6 +332,14 @@ fn receive(next: &mut Draft, receipt: &Receipt) -> Result<(), Refusal> {
 }
 
 const fn fits(kind: EffectKind, result: &EffectResult) -> bool {
+    if let (EffectKind::Tool { tool }, EffectResult::Tool { repro, .. }) = (kind, result) {
+        return matches!(
+            (tool, repro),
+            (_, None)
+                | (ToolName::DeclareRepro, Some(ReproMark::Declared { .. }))
+                | (ToolName::SkipRepro, Some(ReproMark::Skipped))
+        );
+    }
     matches!(
         (kind, result),
         (EffectKind::Import, EffectResult::Import { .. })
@@ -328,12 +349,16 @@ const fn fits(kind: EffectKind, result: &EffectResult) -> bool {
             | (EffectKind::Candidate, EffectResult::Candidate { .. })
             | (EffectKind::Open, EffectResult::Open { .. })
             | (EffectKind::ModelCall, EffectResult::ModelCall { .. })
-            | (EffectKind::Tool { .. }, EffectResult::Tool { .. })
             | (EffectKind::Seal, EffectResult::Seal { .. })
             | (EffectKind::Inspect, EffectResult::Inspect { .. })
             | (EffectKind::Room { .. }, EffectResult::Room { .. })
             | (EffectKind::Mutants, EffectResult::Mutants { .. })
             | (EffectKind::Patch, EffectResult::Patch { .. })
+            | (EffectKind::Repro, EffectResult::Repro { .. })
+            | (EffectKind::ReviewBrief, EffectResult::ReviewBrief { .. })
+            | (EffectKind::ReviewCall { .. }, EffectResult::ReviewCall { .. })
+            | (EffectKind::ReviewJudge { .. }, EffectResult::ReviewJudge { .. })
+            | (EffectKind::ReviewRecheck, EffectResult::ReviewRecheck { .. })
     )
 }
 
@@ -424,6 +449,15 @@ fn after_failure(turn: &Turn, contract: &Contract, now: Millis) -> Option<Event>
             return Some(Event::RetryScheduled { effect, not_before: now.saturating_add(wait) });
         }
     }
+    if review::is_call(kind) {
+        if let Some(wait) = failure.retry_after
+            && turn.retries < contract.limits.model_retries
+        {
+            return Some(Event::RetryScheduled { effect, not_before: now.saturating_add(wait) });
+        }
+        // The plan says what it is worth without the reviewer.
+        return None;
+    }
     let reason = failure.reason;
     Some(end_with(
         turn,
@@ -499,19 +533,19 @@ fn judge(turn: &Turn, contract: &Contract, path: EndPath) -> Option<Event> {
         GatePlanStep::Seal
         | GatePlanStep::Inspect
         | GatePlanStep::Room(_)
+        | GatePlanStep::Repro
+        | GatePlanStep::Review(_)
         | GatePlanStep::Mutants
         | GatePlanStep::Patch => None,
-        GatePlanStep::Decide(gate, said) => Some(Event::GateDecided {
-            attempt,
-            gate,
-            status: said.status,
-            reason: said.reason,
-            strength: said.strength,
-            by: said.by,
-        }),
+        GatePlanStep::Decide(gate, said) => Some(decided(attempt, gate, said)),
         GatePlanStep::Return(gate) => Some(Event::AttemptReturned { attempt, gate }),
         GatePlanStep::End(ending) => Some(end_with(turn, ending)),
     }
+}
+
+fn decided(attempt: u32, gate: GateKey, said: Gate) -> Event {
+    let Gate { status, reason, strength, by } = said;
+    Event::GateDecided { attempt, gate, status, reason, strength, by }
 }
 
 impl Event {

@@ -43,6 +43,52 @@ pub enum EffectKind {
     Mutants,
     /// The patch, with the proof that it leads from base to sealed tree.
     Patch,
+    /// The agent's own reproduction on the sealed tree, in a room.
+    Repro,
+    /// Gathers what the reviewer is shown: the change and the files that it touches.
+    ReviewBrief,
+    /// One question to the reviewer.
+    ReviewCall {
+        call: ReviewCall,
+    },
+    /// Holds an answer of the reviewer against the sealed tree: quotes in a cell, reproductions in rooms.
+    ReviewJudge {
+        call: ReviewCall,
+    },
+    /// The reproductions of earlier confirmed findings again, on the sealed tree of this attempt.
+    ReviewRecheck,
+}
+
+/// What the reviewer is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReviewCall {
+    /// What is wrong with the change?
+    Findings,
+    /// How can the grave ones be shown? Asked once.
+    Repros,
+}
+
+/// What kind of answer the reviewer gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReviewAnswer {
+    /// A list of findings, which may be empty.
+    Findings,
+    /// It declined.
+    Declined,
+    /// Nothing that can be read as a list of findings.
+    Junk,
+}
+
+/// What the agent said of a failing test of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "repro")]
+pub enum ReproMark {
+    /// It was seen to fail on the base. The digest is of its files and its command.
+    Declared { lock: Digest },
+    /// There is none, for a reason that the agent gave.
+    Skipped,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -55,6 +101,8 @@ pub enum ToolName {
     WriteFile,
     Run,
     Check,
+    DeclareRepro,
+    SkipRepro,
     Finish,
     /// A call that names no tool or whose arguments do not fit: answered with an error, charged nothing.
     Invalid,
@@ -69,6 +117,8 @@ impl ToolName {
         Self::WriteFile,
         Self::Run,
         Self::Check,
+        Self::DeclareRepro,
+        Self::SkipRepro,
         Self::Finish,
     ];
 
@@ -82,6 +132,8 @@ impl ToolName {
             Self::WriteFile => "write_file",
             Self::Run => "run",
             Self::Check => "check",
+            Self::DeclareRepro => "declare_repro",
+            Self::SkipRepro => "skip_repro",
             Self::Finish => "finish",
             Self::Invalid => "invalid",
         }
@@ -125,7 +177,7 @@ impl EffectKind {
     #[must_use]
     pub const fn class(self, network: bool) -> Class {
         match self {
-            Self::ModelCall => Class::Forfeit,
+            Self::ModelCall | Self::ReviewCall { .. } => Class::Forfeit,
             Self::Tool { tool } if tool.may_write() => {
                 if network && matches!(tool, ToolName::Run) {
                     Class::Ask
@@ -138,23 +190,41 @@ impl EffectKind {
         }
     }
 
+    /// Is it an effect of the review? Its failure ends the review, not the turn.
+    #[must_use]
+    pub const fn reviews(self) -> bool {
+        matches!(
+            self,
+            Self::ReviewBrief | Self::ReviewCall { .. } | Self::ReviewJudge { .. } | Self::ReviewRecheck
+        )
+    }
+
     /// The capability that it needs, checked at intent and again at dispatch.
     #[must_use]
     pub const fn capability(self) -> Capability {
         match self {
-            Self::Import | Self::Candidate | Self::Open | Self::Seal | Self::Inspect => Capability::TreeRead,
-            Self::Setup | Self::Probe | Self::BaseRun { .. } | Self::Room { .. } | Self::Mutants => {
-                Capability::CheckRun
+            Self::Import | Self::Candidate | Self::Open | Self::Seal | Self::Inspect | Self::ReviewBrief => {
+                Capability::TreeRead
             }
+            Self::Setup
+            | Self::Probe
+            | Self::BaseRun { .. }
+            | Self::Room { .. }
+            | Self::Mutants
+            | Self::Repro
+            | Self::ReviewJudge { .. }
+            | Self::ReviewRecheck => Capability::CheckRun,
             Self::ModelCall => Capability::ModelCall,
+            Self::ReviewCall { .. } => Capability::ReviewCall,
             Self::Patch => Capability::Export,
             Self::Tool { tool } => match tool {
                 ToolName::EditFile | ToolName::WriteFile => Capability::TreeWrite,
                 ToolName::Run => Capability::CommandRun,
-                ToolName::Check => Capability::CheckRun,
+                ToolName::Check | ToolName::DeclareRepro => Capability::CheckRun,
                 ToolName::ListFiles
                 | ToolName::ReadFile
                 | ToolName::Search
+                | ToolName::SkipRepro
                 | ToolName::Finish
                 | ToolName::Invalid => Capability::TreeRead,
             },
@@ -174,6 +244,9 @@ pub enum Capability {
     CheckRun,
     #[serde(rename = "model.call")]
     ModelCall,
+    /// To ask the reviewer, who is no agent: a session that judges finished work may hold this and never `model.call`.
+    #[serde(rename = "review.call")]
+    ReviewCall,
     #[serde(rename = "network.use")]
     NetworkUse,
     #[serde(rename = "export")]
@@ -189,6 +262,7 @@ impl Capability {
             Self::CommandRun => "command.run",
             Self::CheckRun => "check.run",
             Self::ModelCall => "model.call",
+            Self::ReviewCall => "review.call",
             Self::NetworkUse => "network.use",
             Self::Export => "export",
         }
@@ -330,6 +404,9 @@ pub enum EffectResult {
         /// Digest of what it said, durations left out. None: it said nothing.
         #[serde(default)]
         said: Option<Digest>,
+        /// What it settled about a failing test of the agent's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        repro: Option<ReproMark>,
     },
     Seal {
         tree: Digest,
@@ -363,6 +440,46 @@ pub enum EffectResult {
     Patch {
         patch: Digest,
         bytes: u64,
+    },
+    /// Payload `detail`.
+    Repro {
+        /// `absent`: the agent gave a reason for having none.
+        status: GateStatus,
+        reason: Option<Reason>,
+    },
+    /// Payload `brief`.
+    ReviewBrief {
+        bytes: u64,
+        /// Something was left out of it.
+        cut: bool,
+    },
+    /// Payloads `reply` and `detail`.
+    ReviewCall {
+        usage: Usage,
+        /// None: unknown, never zero.
+        cost: Option<Money>,
+        answer: ReviewAnswer,
+        findings: u32,
+    },
+    /// Payloads `findings` and `detail`.
+    ReviewJudge {
+        /// Blockers whose reproduction was seen to fail here and not on the base.
+        confirmed: u32,
+        /// Blockers that nothing shows.
+        advised: u32,
+        refuted: u32,
+        dropped: u32,
+        noted: u32,
+        /// Of the advised ones, those that the reviewer is to be asked a reproduction for.
+        solicit: u32,
+    },
+    /// Payloads `findings` and `detail`.
+    ReviewRecheck {
+        repaired: u32,
+        /// Still failing.
+        red: u32,
+        /// It could not be told.
+        unknown: u32,
     },
 }
 

@@ -4,7 +4,9 @@
 use countersign_types::{CheckIndex, EffectId, GateKey, GateStatus, Reason, Strength, StrengthLevel};
 
 use crate::contract::Contract;
+use crate::effect::{EffectKind, ReproMark};
 use crate::event::EndPath;
+use crate::review::{self, ReviewNext};
 use crate::state::{Ending, PatchState, Turn};
 
 /// What one gate said.
@@ -23,6 +25,9 @@ pub enum GatePlanStep {
     Seal,
     Inspect,
     Room(CheckIndex),
+    Repro,
+    /// The next effect of the review.
+    Review(EffectKind),
     Mutants,
     Patch,
     Decide(GateKey, Gate),
@@ -43,16 +48,34 @@ pub(crate) fn armed(key: GateKey, contract: &Contract) -> bool {
         GateKey::Fence => contract.is_fenced(),
         GateKey::Scope => !contract.scope.is_empty(),
         GateKey::Change => contract.change_required,
-        GateKey::Repro | GateKey::Review => false,
+        GateKey::Repro => checked && contract.repro_first && contract.candidate.is_none(),
+        GateKey::Review => checked && contract.review.is_some(),
     }
 }
 
-const fn passed(by: Option<EffectId>) -> Gate {
+pub(crate) const fn passed(by: Option<EffectId>) -> Gate {
     Gate { status: GateStatus::Passed, reason: None, strength: None, by }
 }
 
-const fn failed(reason: Reason, by: Option<EffectId>) -> Gate {
+pub(crate) const fn failed(reason: Reason, by: Option<EffectId>) -> Gate {
     Gate { status: GateStatus::Failed, reason: Some(reason), strength: None, by }
+}
+
+pub(crate) const fn unverifiable(by: Option<EffectId>) -> Gate {
+    Gate { status: GateStatus::Unverifiable, reason: Some(Reason::GateUnverifiable), strength: None, by }
+}
+
+/// Does what a gate said end the plan? The review is the one gate that may be out: a reviewer who cannot be reached, or who
+/// talks nonsense, takes nothing from a verdict that rests on the checks, unless the contract requires the review, or a
+/// finding that was confirmed earlier would slip through with it.
+fn stops(turn: &Turn, contract: &Contract, key: GateKey, gate: Gate) -> bool {
+    match gate.status {
+        GateStatus::Passed | GateStatus::Absent => false,
+        GateStatus::Unverifiable if key == GateKey::Review => {
+            turn.review.open > 0 || contract.review.as_ref().is_none_or(|terms| terms.required)
+        }
+        GateStatus::Failed | GateStatus::Unverifiable | GateStatus::NotReached => true,
+    }
 }
 
 /// The next step of the plan for a turn whose attempt has begun.
@@ -60,7 +83,7 @@ const fn failed(reason: Reason, by: Option<EffectId>) -> Gate {
 pub(crate) fn next(turn: &Turn, contract: &Contract, path: EndPath) -> GatePlanStep {
     for key in GateKey::ALL {
         if let Some(gate) = turn.gates.get(key) {
-            if !matches!(gate.status, GateStatus::Passed | GateStatus::Absent) {
+            if stops(turn, contract, *key, *gate) {
                 return after_stop(turn, contract, path, *key, *gate);
             }
             continue;
@@ -123,8 +146,31 @@ fn ask(turn: &Turn, contract: &Contract, path: EndPath, key: GateKey) -> Option<
             }
             decide(check_passed(turn, contract))
         }
-        GateKey::Repro | GateKey::Review => None,
+        GateKey::Repro | GateKey::Review if !is_armed || !check_has_passed(turn) => None,
+        GateKey::Repro => match turn.repro_run {
+            None => Some(GatePlanStep::Repro),
+            Some(run) => decide(match (turn.repro, run.status) {
+                (Some(ReproMark::Declared { .. }), status) if status != GateStatus::Absent => {
+                    Gate { status, reason: run.reason, strength: None, by: Some(run.by) }
+                }
+                // To have none, for a reason that was given, is no pass; it is nothing that anybody could fail either.
+                (Some(ReproMark::Skipped), GateStatus::Absent) => {
+                    Gate { status: GateStatus::Absent, reason: None, strength: None, by: Some(run.by) }
+                }
+                (None, GateStatus::Failed) => failed(Reason::CheckFailed, Some(run.by)),
+                _ => unverifiable(Some(run.by)),
+            }),
+        },
+        GateKey::Review => contract.review.as_ref().map(|terms| match review::next(turn, terms) {
+            ReviewNext::Do(kind) => GatePlanStep::Review(kind),
+            ReviewNext::Say(gate) => GatePlanStep::Decide(key, gate),
+        }),
     }
+}
+
+/// A tree that no check passed needs no second look.
+fn check_has_passed(turn: &Turn) -> bool {
+    turn.gates.get(&GateKey::Check).is_some_and(|gate| gate.status == GateStatus::Passed)
 }
 
 /// All checks passed: the verdict is as strong as the weakest of them.
@@ -163,9 +209,18 @@ fn after_stop(turn: &Turn, contract: &Contract, path: EndPath, key: GateKey, gat
     let cut_short = path.cut_short().is_some();
     let steps_left = turn.step < contract.limits.turns;
     let offer_unsealable = key == GateKey::Seal && !turn.unsealable_offered;
-    let work_again = matches!(key, GateKey::Check | GateKey::Change | GateKey::Answer)
-        && !matches!(gate.reason, Some(Reason::TooWeak | Reason::ProfileChanged))
-        && turn.attempt < contract.attempts;
+    let mendable = match key {
+        GateKey::Check | GateKey::Change | GateKey::Answer => {
+            !matches!(gate.reason, Some(Reason::TooWeak | Reason::ProfileChanged))
+        }
+        GateKey::Repro => gate.reason != Some(Reason::ProtectedFiles),
+        GateKey::Review => {
+            gate.status == GateStatus::Failed
+                && contract.review.as_ref().is_some_and(|terms| review::goes_on(turn, terms))
+        }
+        GateKey::Seal | GateKey::Fence | GateKey::Scope => false,
+    };
+    let work_again = mendable && turn.attempt < contract.attempts;
     let somebody_works = !cut_short && path != EndPath::Candidate;
     if somebody_works && steps_left && (offer_unsealable || work_again) {
         return GatePlanStep::Return(key);
@@ -179,8 +234,7 @@ fn conclude(turn: &Turn, contract: &Contract, path: EndPath, stop: Option<(GateK
         (Some(sealed), Some(base)) => sealed.tree != base.tree,
         _ => false,
     };
-    let passed = turn.gates.get(&GateKey::Check).is_some_and(|gate| gate.status == GateStatus::Passed);
-    if changed && stop.is_none() && passed && contract.mutants > 0 && !turn.mutants_done {
+    if changed && stop.is_none() && check_has_passed(turn) && contract.mutants > 0 && !turn.mutants_done {
         return GatePlanStep::Mutants;
     }
     if changed && turn.patch == PatchState::Due {

@@ -16,6 +16,7 @@ mod detect;
 mod effect;
 mod event;
 mod gates;
+mod review;
 mod state;
 mod work;
 
@@ -25,12 +26,13 @@ pub use decide::{Authority, Command, Intent, Receipt, ReceiptBody, Refusal, deci
 pub use detect::{Finding, Watch};
 pub use effect::{
     BaseVerdict, Capability, Class, EffectFailure, EffectKind, EffectResult, EffectState, JobSummary,
-    ModelStop, PlannedCall, RedCause, ToolName, WorkPermit,
+    ModelStop, PlannedCall, RedCause, ReproMark, ReviewAnswer, ReviewCall, ToolName, WorkPermit,
 };
 pub use event::{CancelHow, EndPath, Event, RecoverDecision};
 pub use gates::{Gate, GatePlanStep};
+pub use review::{Recheck, ReviewPass, ReviewState};
 pub use state::{
-    Base, BaseRun, Ending, Inspected, OpenCell, Outstanding, PatchState, Phase, RoomRun, Sealed, Session,
-    SessionStatus, Turn, TurnStatus,
+    Base, BaseRun, Ending, Inspected, OpenCell, Outstanding, PatchState, Phase, ReproRun, RoomRun, Sealed,
+    Session, SessionStatus, Turn, TurnStatus,
 };
 pub use work::{Step, Work, work};

@@ -13,7 +13,8 @@ use crate::effect::{
     BaseVerdict, EffectFailure, EffectKind, EffectState, JobSummary, PlannedCall, WorkPermit,
 };
 use crate::event::{CancelHow, EndPath};
-use crate::{Capability, Gate, Watch};
+use crate::review::ReviewState;
+use crate::{Capability, Gate, ReproMark, Watch};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
@@ -100,6 +101,10 @@ pub struct Turn {
     pub mutants_done: bool,
     pub patch: PatchState,
     pub gates: BTreeMap<GateKey, Gate>,
+    /// What the agent settled about a failing test of its own. Once declared it stays.
+    pub repro: Option<ReproMark>,
+    pub repro_run: Option<ReproRun>,
+    pub review: ReviewState,
 
     pub outstanding: BTreeMap<EffectId, Outstanding>,
     /// How often each (step, slot) was intended.
@@ -166,6 +171,14 @@ pub struct RoomRun {
     pub strength: Option<Strength>,
     pub job: JobSummary,
     pub observed: TierProperties,
+    pub by: EffectId,
+}
+
+/// What the agent's own reproduction showed on the sealed tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReproRun {
+    pub status: GateStatus,
+    pub reason: Option<Reason>,
     pub by: EffectId,
 }
 
@@ -255,6 +268,9 @@ impl Turn {
             mutants_done: false,
             patch: PatchState::Due,
             gates: BTreeMap::new(),
+            repro: None,
+            repro_run: None,
+            review: ReviewState::default(),
             outstanding: BTreeMap::new(),
             tries: BTreeMap::new(),
             retries: 0,

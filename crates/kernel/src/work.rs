@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use countersign_types::{EffectId, Millis};
 
 use crate::decide::follow;
-use crate::effect::{EffectKind, ToolName};
+use crate::effect::{EffectKind, ReviewCall, ToolName};
 use crate::gates::{self, GatePlanStep};
 use crate::state::{Ending, Session, Turn};
 
@@ -60,7 +60,9 @@ pub fn work(session: &Session, now: Millis) -> Work {
     if let Some(until) = turn.not_before
         && now < until
     {
-        let until = turn.deadline_at(&session.contract).map_or(until, |deadline| until.min(deadline));
+        // The deadline is the agent's; who judges has waits of its own.
+        let deadline = turn.deadline_at(&session.contract).filter(|_| turn.path.is_none());
+        let until = deadline.map_or(until, |deadline| until.min(deadline));
         return Work::Wait { until };
     }
     Work::Intend(next_steps(session, turn))
@@ -97,6 +99,8 @@ pub(crate) fn next_steps(session: &Session, turn: &Turn) -> Vec<Step> {
         GatePlanStep::Seal => one(EffectKind::Seal),
         GatePlanStep::Inspect => one(EffectKind::Inspect),
         GatePlanStep::Room(check) => one(EffectKind::Room { check }),
+        GatePlanStep::Repro => one(EffectKind::Repro),
+        GatePlanStep::Review(kind) => one(kind),
         GatePlanStep::Mutants => one(EffectKind::Mutants),
         GatePlanStep::Patch => one(EffectKind::Patch),
         // `follow` takes these first.
@@ -143,6 +147,13 @@ fn step_for(turn: &Turn, kind: EffectKind, call: Option<u32>) -> Step {
         EffectKind::Patch => FIXED_SLOTS + 6,
         EffectKind::Candidate => FIXED_SLOTS + 7,
         EffectKind::Mutants => FIXED_SLOTS + 8,
+        EffectKind::Repro => FIXED_SLOTS + 9,
+        EffectKind::ReviewRecheck => FIXED_SLOTS + 10,
+        EffectKind::ReviewBrief => FIXED_SLOTS + 11,
+        EffectKind::ReviewCall { call: ReviewCall::Findings } => FIXED_SLOTS + 12,
+        EffectKind::ReviewJudge { call: ReviewCall::Findings } => FIXED_SLOTS + 13,
+        EffectKind::ReviewCall { call: ReviewCall::Repros } => FIXED_SLOTS + 14,
+        EffectKind::ReviewJudge { call: ReviewCall::Repros } => FIXED_SLOTS + 15,
         EffectKind::BaseRun { check } => FIXED_SLOTS + 1000 + check.0,
         EffectKind::Room { check } => FIXED_SLOTS + 2000 + check.0,
     };

@@ -51,6 +51,8 @@ fn contract(preset: &str, turns: u32) -> Contract {
         repository_instructions: true,
         deps: countersign_kernel::contract::Deps::default(),
         candidate: None,
+        review: None,
+        repro_first: false,
     }
 }
 
@@ -222,6 +224,7 @@ fn result(call: Option<Call>) -> EffectResult {
         output_bytes: 1,
         job: call.as_ref().and_then(job),
         said: call.and_then(|call| call.said).map(digest),
+        repro: None,
     }
 }
 

@@ -83,6 +83,16 @@ fn contract(dice: &mut Dice<'_>) -> Contract {
         repository_instructions: true,
         deps: countersign_kernel::contract::Deps::default(),
         candidate,
+        review: dice.one_in(2).then(|| ReviewTerms {
+            model: ModelTerms {
+                reference: "scripted:reviewer".to_owned(),
+                endpoint: None,
+                max_output_tokens: None,
+            },
+            rounds: 1 + u32::from(dice.roll(2)),
+            required: dice.one_in(3),
+        }),
+        repro_first: dice.one_in(3),
     }
 }
 
@@ -128,11 +138,13 @@ fn result(dice: &mut Dice<'_>, kind: EffectKind, expect: impl Fn(CheckIndex) -> 
                         ToolName::EditFile,
                         ToolName::Run,
                         ToolName::Check,
+                        ToolName::DeclareRepro,
+                        ToolName::SkipRepro,
                         ToolName::Finish,
                         ToolName::Invalid,
                     ];
                     PlannedCall {
-                        tool: all[usize::from(dice.roll(7))],
+                        tool: all[usize::from(dice.roll(9))],
                         arguments: tree(1),
                         blank: dice.one_in(4),
                     }
@@ -158,6 +170,13 @@ fn result(dice: &mut Dice<'_>, kind: EffectKind, expect: impl Fn(CheckIndex) -> 
             output_bytes: u64::from(dice.roll(30)),
             job: None,
             said: dice.one_in(2).then(|| tree(dice.roll(3))),
+            repro: match tool {
+                ToolName::DeclareRepro => {
+                    dice.one_in(2).then(|| ReproMark::Declared { lock: tree(dice.roll(3)) })
+                }
+                ToolName::SkipRepro => Some(ReproMark::Skipped),
+                _ => None,
+            },
         },
         EffectKind::Seal => {
             EffectResult::Seal { tree: tree(dice.roll(3)), unsealable: u64::from(dice.one_in(5)) }
@@ -192,12 +211,47 @@ fn result(dice: &mut Dice<'_>, kind: EffectKind, expect: impl Fn(CheckIndex) -> 
         }
         EffectKind::Mutants => EffectResult::Mutants { tried: 2, killed: 1, survived: 1 },
         EffectKind::Patch => EffectResult::Patch { patch: tree(9), bytes: 1 },
+        EffectKind::Repro => {
+            // Whatever an engine says, whether or not it fits what the agent settled.
+            let (status, reason) = match dice.roll(6) {
+                0 => (GateStatus::Failed, Some(Reason::CheckFailed)),
+                1 => (GateStatus::Failed, Some(Reason::ProtectedFiles)),
+                2 => (GateStatus::Unverifiable, Some(Reason::CheckInconclusive)),
+                3 => (GateStatus::Absent, None),
+                _ => (GateStatus::Passed, None),
+            };
+            EffectResult::Repro { status, reason }
+        }
+        EffectKind::ReviewBrief => EffectResult::ReviewBrief { bytes: 1, cut: false },
+        EffectKind::ReviewCall { .. } => EffectResult::ReviewCall {
+            usage: Usage { input: dice.one_in(2).then_some(5), output: Some(5), ..Usage::default() },
+            cost: None,
+            answer: match dice.roll(6) {
+                4 => ReviewAnswer::Declined,
+                5 => ReviewAnswer::Junk,
+                _ => ReviewAnswer::Findings,
+            },
+            findings: 1,
+        },
+        EffectKind::ReviewJudge { .. } => EffectResult::ReviewJudge {
+            confirmed: u32::from(dice.one_in(2)),
+            advised: 1,
+            refuted: 0,
+            dropped: 0,
+            noted: 0,
+            solicit: u32::from(dice.one_in(2)),
+        },
+        EffectKind::ReviewRecheck => EffectResult::ReviewRecheck {
+            repaired: 1,
+            red: u32::from(dice.one_in(3)),
+            unknown: u32::from(dice.one_in(3)),
+        },
     }
 }
 
 fn failure(dice: &mut Dice<'_>, kind: EffectKind) -> EffectFailure {
     let reason = match kind {
-        EffectKind::ModelCall => {
+        EffectKind::ModelCall | EffectKind::ReviewCall { .. } => {
             [Reason::Overloaded, Reason::RateLimit, Reason::Auth, Reason::Context][usize::from(dice.roll(4))]
         }
         EffectKind::Import => Reason::Repository,
@@ -267,7 +321,8 @@ fn run(bytes: &[u8]) -> Story {
                         effect: step.effect,
                         kind: step.kind,
                         request: tree(5),
-                        reserve: if step.kind == EffectKind::ModelCall {
+                        reserve: if matches!(step.kind, EffectKind::ModelCall | EffectKind::ReviewCall { .. })
+                        {
                             Reservation { tokens: 10 }
                         } else {
                             Reservation::default()
@@ -387,6 +442,60 @@ proptest! {
         }
     }
 
+    /// A reviewer is asked what the contract says and no more, on what the checks passed, and its outage, refusal or nonsense
+    /// is never a pass and never another outcome than the review's own.
+    #[test]
+    fn a_review_is_bounded_and_its_outage_is_its_own(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let story = run(&bytes);
+        let turn = story.session.turn.as_ref().unwrap();
+        let contract = &story.session.contract;
+        let armed = contract.review.is_some() && !contract.checks.is_empty();
+        let (mut briefs, mut solicited, mut answered, mut gone) = (0, 0, false, false);
+        let (mut briefed, mut confirmed, mut before) = (false, 0, 0);
+        for (_, event) in &story.events {
+            match event {
+                Event::EffectCompleted { result: EffectResult::ReviewBrief { .. }, .. } => {
+                    prop_assert!(armed);
+                    briefed = true;
+                    (briefs, solicited, answered) = (briefs + 1, 0, false);
+                }
+                Event::EffectCompleted { result: EffectResult::ReviewCall { answer, .. }, effect } => {
+                    answered |= *answer == ReviewAnswer::Findings;
+                    // The second question has a slot of its own.
+                    solicited += u32::from(effect.slot == 10_014);
+                    prop_assert!(solicited <= 1, "asked for a reproduction twice");
+                }
+                Event::AttemptBegun { .. } => (briefed, confirmed) = (false, 0),
+                Event::EffectCompleted { result: EffectResult::ReviewRecheck { .. }, .. } => {
+                    prop_assert!(before > 0 && !briefed, "what was just confirmed is not tried again");
+                }
+                Event::EffectCompleted { result: EffectResult::ReviewJudge { confirmed: found, .. }, .. } => {
+                    prop_assert!(briefed);
+                    confirmed += found;
+                    before += found;
+                }
+                Event::GateDecided { gate: GateKey::Review, status, .. } => {
+                    prop_assert!(confirmed == 0 || *status != GateStatus::Passed, "passed over a confirmed finding");
+                    prop_assert!(*status != GateStatus::Passed || answered, "passed without an answer");
+                    gone = *status == GateStatus::Unverifiable;
+                }
+                Event::AttemptReturned { gate: GateKey::Review, .. } => {
+                    let rounds = contract.review.as_ref().unwrap().rounds;
+                    prop_assert!(briefs < rounds, "the last round is final");
+                }
+                _ => {}
+            }
+        }
+        prop_assert!(briefs <= contract.review.as_ref().map_or(0, |terms| terms.rounds));
+        let ending = turn.ending.unwrap();
+        if gone && ending.rescued_from.is_none() && !story.canceled_before_the_end {
+            let own = matches!(ending.reason, Reason::ChecksPassed | Reason::GateUnverifiable);
+            // A cell that dies under a later effect is a cause of its own.
+            let host = matches!(ending.outcome, Outcome::HostFailure | Outcome::Interrupted);
+            prop_assert!(own || host || turn.path.unwrap().cut_short().is_some(), "{:?}", ending);
+        }
+    }
+
     #[test]
     fn a_success_was_earned(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         let story = run(&bytes);
@@ -407,6 +516,21 @@ proptest! {
             prop_assert!(contract.min_strength.is_none_or(|floor| strength.level >= floor));
             let fit = |run: &BaseRun| matches!(run.verdict, BaseVerdict::Red { .. } | BaseVerdict::Green);
             prop_assert!(turn.base_runs.iter().all(fit));
+            if contract.repro_first && contract.candidate.is_none() {
+                let gate = turn.gates[&GateKey::Repro].status;
+                match turn.repro {
+                    Some(ReproMark::Declared { .. }) => prop_assert_eq!(gate, GateStatus::Passed),
+                    Some(ReproMark::Skipped) => prop_assert_eq!(gate, GateStatus::Absent),
+                    None => prop_assert!(false, "a reproduction was asked for, and nothing was said of one"),
+                }
+            }
+            if let Some(terms) = &contract.review {
+                let gate = turn.gates[&GateKey::Review].status;
+                let out = gate == GateStatus::Unverifiable && !terms.required;
+                prop_assert!(gate == GateStatus::Passed || out, "{gate:?}");
+                prop_assert_eq!(turn.review.open, 0, "a confirmed finding was left open");
+                prop_assert!(gate != GateStatus::Passed || !turn.review.now.judged.is_empty(), "nobody looked");
+            }
             if ending.rescued_from.is_some() {
                 prop_assert!(turn.sealed.unwrap().tree != turn.base.as_ref().unwrap().tree, "never an unchanged tree");
             }

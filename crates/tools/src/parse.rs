@@ -8,6 +8,12 @@ use crate::render::one_line;
 /// The longest argument text that is looked at, in bytes.
 pub const MAX_ARGUMENT_BYTES: usize = 2 * 1024 * 1024;
 
+/// New files that one reproduction may need.
+const MAX_REPRO_PATHS: usize = 10;
+
+/// Words of a reproduction's command.
+const MAX_REPRO_WORDS: usize = 50;
+
 /// A call after parsing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parsed {
@@ -18,6 +24,14 @@ pub enum Parsed {
         timeout: Option<Millis>,
     },
     Check,
+    /// Not checked against any tree.
+    DeclareRepro {
+        paths: Vec<String>,
+        argv: Vec<String>,
+    },
+    SkipRepro {
+        reason: String,
+    },
     Finish {
         summary: String,
     },
@@ -61,6 +75,8 @@ pub fn parse(name: &str, arguments: &str, offered: &[ToolName]) -> ToolCallSpec 
         Parsed::File(ToolCall::WriteFile { .. }) => ToolName::WriteFile,
         Parsed::Run { .. } => ToolName::Run,
         Parsed::Check => ToolName::Check,
+        Parsed::DeclareRepro { .. } => ToolName::DeclareRepro,
+        Parsed::SkipRepro { .. } => ToolName::SkipRepro,
         Parsed::Finish { .. } => ToolName::Finish,
         Parsed::Invalid { .. } => ToolName::Invalid,
     };
@@ -97,6 +113,8 @@ fn summary(parsed: &Parsed) -> String {
         }
         Parsed::Run { command, .. } => one_line(command, WIDTH),
         Parsed::Check => String::new(),
+        Parsed::DeclareRepro { argv, .. } => one_line(&argv.join(" "), WIDTH),
+        Parsed::SkipRepro { reason } => one_line(reason, WIDTH),
         Parsed::Finish { summary } => one_line(summary, WIDTH),
         Parsed::Invalid { why } => one_line(why, WIDTH),
     }
@@ -149,6 +167,17 @@ fn arguments_of(tool: ToolName, text: &str) -> Result<Parsed, String> {
             Parsed::Run { command, timeout: arguments.number("timeout_s")?.map(Millis::from_secs) }
         }
         ToolName::Check => Parsed::Check,
+        ToolName::DeclareRepro => Parsed::DeclareRepro {
+            paths: arguments.texts("paths", MAX_REPRO_PATHS)?,
+            argv: arguments.texts("argv", MAX_REPRO_WORDS)?,
+        },
+        ToolName::SkipRepro => {
+            let reason = arguments.required("reason")?;
+            if reason.trim().is_empty() {
+                return Err("`reason` is empty.".to_owned());
+            }
+            Parsed::SkipRepro { reason }
+        }
         ToolName::Finish => Parsed::Finish { summary: arguments.required("summary")? },
         ToolName::Invalid => return Err("it cannot be called.".to_owned()),
     };
@@ -171,6 +200,23 @@ impl Arguments {
 
     fn required(&mut self, name: &str) -> Result<String, String> {
         self.text(name)?.ok_or_else(|| format!("`{name}` is missing."))
+    }
+
+    /// A list of 1 to `most` strings, none of them empty or with a NUL byte.
+    fn texts(&mut self, name: &str, most: usize) -> Result<Vec<String>, String> {
+        let Some(Value::Array(all)) = self.map.remove(name) else {
+            return Err(format!("`{name}` must be an array of strings."));
+        };
+        if all.is_empty() || all.len() > most {
+            return Err(format!("`{name}` must hold 1 to {most} strings."));
+        }
+        all.into_iter()
+            .map(|one| match one {
+                Value::String(text) if !text.is_empty() && !text.contains('\0') => Ok(text),
+                Value::String(_) => Err(format!("`{name}` holds an empty string or a NUL byte.")),
+                other => Err(format!("`{name}` must hold strings, not {}.", kind(&other))),
+            })
+            .collect()
     }
 
     /// A whole number from 1. Models send `"3"` and `3.0` for it; both mean the same and nothing else is guessed.
@@ -231,6 +277,16 @@ mod tests {
             why("edit_file", r#"{"path":1,"old":"","new":""}"#).contains("must be a string, not a number")
         );
         assert!(why("\u{1b}[31m", "{}").contains("\\x1b"));
+        assert!(why("skip_repro", r#"{"reason":" "}"#).contains("empty"));
+        for (arguments, what) in [
+            (r#"{"paths":"t.py","argv":["x"]}"#, "`paths` must be an array"),
+            (r#"{"paths":[],"argv":["x"]}"#, "1 to 10 strings"),
+            (r#"{"paths":["t.py"],"argv":["x",3]}"#, "not a number"),
+            (r#"{"paths":["t.py"],"argv":["x","a\u0000b"]}"#, "NUL"),
+            (r#"{"paths":["t.py"],"argv":["x"],"shell":true}"#, "no argument `shell`"),
+        ] {
+            assert!(why("declare_repro", arguments).contains(what), "{arguments}");
+        }
     }
 
     #[test]

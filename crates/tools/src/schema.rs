@@ -10,12 +10,14 @@ pub struct Schema {
     pub parameters: Value,
 }
 
-/// The tools of a session, in a fixed order. A question gets those that only look.
+/// The tools of a session, in a fixed order. A question gets those that only look; a failing test is asked for only where
+/// the contract wants one first.
 #[must_use]
-pub fn offered(read_only: bool, has_check: bool) -> Vec<Schema> {
+pub fn offered(read_only: bool, has_check: bool, repro_first: bool) -> Vec<Schema> {
     let wanted = |tool: ToolName| match tool {
         ToolName::ListFiles | ToolName::ReadFile | ToolName::Search => true,
         ToolName::Check => !read_only && has_check,
+        ToolName::DeclareRepro | ToolName::SkipRepro => !read_only && has_check && repro_first,
         ToolName::EditFile | ToolName::WriteFile | ToolName::Run | ToolName::Finish => !read_only,
         ToolName::Invalid => false,
     };
@@ -25,6 +27,7 @@ pub fn offered(read_only: bool, has_check: bool) -> Vec<Schema> {
 fn schema(tool: ToolName) -> Schema {
     let text = |what: &str| json!({ "type": "string", "description": what });
     let number = |what: &str| json!({ "type": "integer", "minimum": 1, "description": what });
+    let texts = |what: &str| json!({ "type": "array", "items": { "type": "string" }, "minItems": 1, "description": what });
     let object = |properties: Value, required: &[&str]| json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false });
     let (description, parameters) = match tool {
         ToolName::ListFiles => (
@@ -94,6 +97,22 @@ fn schema(tool: ToolName) -> Schema {
              only this moment: a later change needs a new check.",
             object(json!({}), &[]),
         ),
+        ToolName::DeclareRepro => (
+            "Shows that there is something to mend: a new test of yours that fails before the change. It is run here on the \
+             files as they were at the start plus the named new files, and must fail there as a test. From then on these \
+             files are locked: they must be unchanged, and the command must pass, when the work is judged.",
+            object(
+                json!({
+                    "paths": texts("New files that the test needs; none of them may have existed at the start."),
+                    "argv": texts("The command that runs the test, word by word, without a shell."),
+                }),
+                &["paths", "argv"],
+            ),
+        ),
+        ToolName::SkipRepro => (
+            "Says that this task cannot be shown by a failing test, and why. The reason stands in the report.",
+            object(json!({ "reason": text("Why no test can show it.") }), &["reason"]),
+        ),
         ToolName::Finish => (
             "Ends the work. The files as they are then are judged by the check.",
             object(json!({ "summary": text("What was done and why, in a few sentences.") }), &["summary"]),
@@ -109,24 +128,13 @@ mod tests {
 
     #[test]
     fn a_question_cannot_write_or_run() {
-        let names: Vec<_> = offered(true, true).iter().map(|s| s.tool.as_str()).collect();
+        let names: Vec<_> = offered(true, true, true).iter().map(|s| s.tool.as_str()).collect();
         assert_eq!(names, ["list_files", "read_file", "search"]);
     }
 
     #[test]
     fn the_eight_tools_have_the_promised_arguments() {
-        let shape: Vec<String> = offered(false, true)
-            .iter()
-            .map(|s| {
-                let required: Vec<_> = s.parameters["required"].as_array().unwrap().iter().collect();
-                let all = s.parameters["properties"].as_object().unwrap();
-                let names: Vec<String> = all
-                    .keys()
-                    .map(|k| if required.iter().any(|r| *r == k) { k.clone() } else { format!("{k}?") })
-                    .collect();
-                format!("{} {{{}}}", s.tool, names.join(", "))
-            })
-            .collect();
+        let shape = shape(&offered(false, true, false));
         assert_eq!(
             shape,
             [
@@ -140,5 +148,32 @@ mod tests {
                 "finish {summary}",
             ]
         );
+    }
+
+    #[test]
+    fn a_failing_test_is_asked_for_only_where_the_contract_wants_one() {
+        let more: Vec<String> = shape(&offered(false, true, true))
+            .into_iter()
+            .filter(|tool| !shape(&offered(false, true, false)).contains(tool))
+            .collect();
+        assert_eq!(more, ["declare_repro {argv, paths}", "skip_repro {reason}"]);
+        let without_check = offered(false, false, true);
+        assert!(without_check.iter().all(|schema| schema.tool != ToolName::DeclareRepro));
+    }
+
+    /// Each tool with its arguments, the optional ones marked.
+    fn shape(schemas: &[Schema]) -> Vec<String> {
+        schemas
+            .iter()
+            .map(|s| {
+                let required: Vec<_> = s.parameters["required"].as_array().unwrap().iter().collect();
+                let all = s.parameters["properties"].as_object().unwrap();
+                let names: Vec<String> = all
+                    .keys()
+                    .map(|k| if required.iter().any(|r| *r == k) { k.clone() } else { format!("{k}?") })
+                    .collect();
+                format!("{} {{{}}}", s.tool, names.join(", "))
+            })
+            .collect()
     }
 }

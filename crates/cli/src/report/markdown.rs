@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use countersign_types::{GateKey, GateStatus};
 
-use super::meaning;
+use super::{meaning, review};
 use crate::result::{CandidateResult, GateResult, RunResult};
 use crate::text;
 
@@ -30,6 +30,7 @@ pub(crate) fn markdown(result: &RunResult) -> String {
     changes(&mut out, result);
     findings(&mut out, result);
     mutants(&mut out, result);
+    review::markdown(&mut out, result);
     claims(&mut out, result);
     not_judged(&mut out, result);
     out
@@ -243,7 +244,7 @@ fn not_judged(out: &mut String, result: &RunResult) {
 }
 
 /// One line of somebody else's text as a code span that it cannot end.
-fn code(text: &str) -> String {
+pub(super) fn code(text: &str) -> String {
     let line = text::safe(text).replace('\n', "\\n").replace('\t', "\\t");
     let mut line: String = match line.char_indices().nth(MAX_SPAN) {
         Some((at, _)) => format!("{}…", &line[..at]),
@@ -259,7 +260,7 @@ fn code(text: &str) -> String {
 }
 
 /// Somebody else's text as a code block that it cannot end.
-fn block(text: &str) -> String {
+pub(super) fn block(text: &str) -> String {
     let text = text::safe(text);
     let text = match text.char_indices().nth(MAX_BLOCK) {
         Some((at, _)) => format!("{}\n[cut here]", &text[..at]),
@@ -281,12 +282,15 @@ fn longest_run(text: &str, of: char) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use countersign_engine::{ChangeKind, ChangedPath, Changes, HygieneKind, MutantKind, Mutants, Survivor};
+    use countersign_engine::{
+        ChangeKind, ChangedPath, Changes, Fate, HygieneKind, MutantKind, Mutants, ReviewFinding, Severity,
+        Survivor,
+    };
     use countersign_types::{Digest, Outcome, Reason, SessionId, Strength, StrengthLevel};
 
     use super::*;
     use crate::refusal::Refusal;
-    use crate::result::{self, HygieneResult, LeftOut};
+    use crate::result::{self, HygieneResult, LeftOut, ReproResult, ReviewResult};
     use countersign_engine::{Claim, ClaimKind, ClaimVerdict};
 
     const HOSTILE: &[&str] = &[
@@ -389,6 +393,29 @@ mod tests {
             ..RunResult::refused(Some(id), None, &armed, &refusal)
         };
         result.gates.get_mut(&GateKey::Check).unwrap().detail = Some(text.to_owned());
+        result.gates.get_mut(&GateKey::Repro).unwrap().repro =
+            Some(ReproResult { declared: None, skipped: Some(text.to_owned()) });
+        let finding = |fate| ReviewFinding {
+            round: 1,
+            file: text.to_owned(),
+            quote: text.to_owned(),
+            severity: Severity::Blocker,
+            confidence: 9,
+            failure_scenario: text.to_owned(),
+            repro: Some(vec![text.to_owned()]),
+            fate,
+            why: text.to_owned(),
+            asked: false,
+            on_final: None,
+            on_base: None,
+        };
+        result.gates.get_mut(&GateKey::Review).unwrap().review = Some(ReviewResult {
+            model: Some(text.to_owned()),
+            same_model: Some(true),
+            rounds: 2,
+            findings: vec![finding(Fate::Blocked), finding(Fate::Advised), finding(Fate::Dropped)],
+            ..ReviewResult::default()
+        });
         result
     }
 

@@ -1,6 +1,6 @@
 //! What an ending means, in a sentence for people who read a report and nothing else.
 
-use countersign_types::{Outcome, StrengthLevel};
+use countersign_types::{GateKey, GateStatus, Outcome, StrengthLevel};
 
 use crate::result::RunResult;
 
@@ -15,7 +15,15 @@ pub(super) fn of(result: &RunResult) -> String {
                 .to_owned()
         }
         Outcome::Unverified => {
-            format!("The work was not confirmed: {}.", unverified(result.reason.unwrap_or_default()))
+            let failed = |key| result.gates.get(&key).is_some_and(|gate| gate.status == GateStatus::Failed);
+            let why = if failed(GateKey::Review) {
+                "a command shows a defect that a second model found"
+            } else if failed(GateKey::Repro) {
+                "the failing test that had to come first is missing or still fails"
+            } else {
+                unverified(result.reason.unwrap_or_default())
+            };
+            format!("The work was not confirmed: {why}.")
         }
         Outcome::Tampered => {
             "The work changes what judges it, so a passing check would say nothing.".to_owned()

@@ -2,8 +2,10 @@
 
 mod markdown;
 mod meaning;
+mod review;
 
 pub(crate) use markdown::markdown;
+pub(crate) use review::for_terminal as review;
 
 use countersign_types::GateStatus;
 

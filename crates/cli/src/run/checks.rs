@@ -166,6 +166,12 @@ fn contradictions(wish: &Wish<'_>, given: bool) -> Result<(), Refusal> {
     if wish.deps.is_some() {
         return refuse("--deps", "there is no check whose environment could differ");
     }
+    if wish.reviewer().is_some() {
+        return refuse("--review-model", "a review looks over what a check has passed");
+    }
+    if wish.repro_first {
+        return refuse("--repro-first", "without a check nothing judges the end");
+    }
     if wish.expect.is_some() {
         return refuse("--expect", "there is no check to expect anything of");
     }

@@ -72,6 +72,8 @@ pub(super) fn build(
         },
         detectors: Detectors::V1,
         candidate: None,
+        review: None,
+        repro_first: false,
         deps: commands.deps,
         repository_instructions: resolved.trust.value != Trust::Untrusted,
     }

@@ -19,11 +19,12 @@ use std::sync::Arc;
 use countersign_config::{CODING, Preset, QUESTION};
 use countersign_engine::Clock as _;
 use countersign_engine::Ids as _;
-use countersign_kernel::contract::{Allowance, Contract};
+use countersign_kernel::contract::{Allowance, Contract, ReviewTerms};
 use countersign_types::{GateKey, Reason, SessionId, StrengthLevel, Tier};
 
 use crate::args::{
-    self, AskArgs, CommonArgs, Expect, Format, JudgeArgs, ProjectArgs, RunArgs, TaskArgs, WorkArgs,
+    self, AskArgs, CommonArgs, Expect, Format, JudgeArgs, ProjectArgs, ReviewArgs, RunArgs, TaskArgs,
+    WorkArgs,
 };
 use crate::home::Home;
 use crate::ports::{MachineClock, MachineIds, session_id};
@@ -61,6 +62,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) require_verified: bool,
     pub(crate) min_strength: Option<StrengthLevel>,
     pub(crate) mutants: u32,
+    pub(crate) review: Option<&'a ReviewArgs>,
+    pub(crate) repro_first: bool,
     /// Finished work that is judged; nobody works on it then.
     pub(crate) work: Option<&'a WorkArgs>,
 }
@@ -70,6 +73,8 @@ impl<'a> Wish<'a> {
         Self {
             attempts: args.attempts,
             no_check: args.no_check,
+            review: Some(&args.review),
+            repro_first: args.repro_first,
             ..Self::judging(&CODING, &args.what, &args.common, &args.judge)
         }
     }
@@ -103,6 +108,8 @@ impl<'a> Wish<'a> {
             require_verified: judge.require.is_some(),
             min_strength: judge.min_strength,
             mutants: judge.mutants,
+            review: None,
+            repro_first: false,
             work: None,
         }
     }
@@ -140,8 +147,15 @@ impl<'a> Wish<'a> {
             require_verified: false,
             min_strength: None,
             mutants: 0,
+            review: None,
+            repro_first: false,
             work: None,
         }
+    }
+
+    /// The reviewer, as it was named.
+    pub(crate) fn reviewer(&self) -> Option<&'a str> {
+        self.review.and_then(|review| review.review_model.as_deref())
     }
 
     /// The gates that this wish arms, for the result of a run that is refused.
@@ -150,6 +164,12 @@ impl<'a> Wish<'a> {
         let mut armed = result::armed(checked, !self.scope.is_empty(), !self.protect.is_empty());
         armed.retain(|key| self.work.is_none() || *key != GateKey::Answer);
         armed.retain(|key| !self.no_fence || *key != GateKey::Fence);
+        if checked && self.repro_first {
+            armed.push(GateKey::Repro);
+        }
+        if checked && self.reviewer().is_some() {
+            armed.push(GateKey::Review);
+        }
         armed
     }
 }
@@ -256,8 +276,12 @@ fn prepare(
     checks::globs(wish)?;
     // Where nobody names a check, the project's own files may: only then is it looked at before a model is chosen.
     let scouting = commands.checks.is_empty() && !wish.no_check && wish.profile.is_none();
-    let choose = || if wish.work.is_some() { Ok(model::nobody()) } else { model::choose(&resolved) };
-    let model = if scouting { model::nobody() } else { choose()? };
+    let choose = || {
+        let mut model = if wish.work.is_some() { model::nobody() } else { model::choose(&resolved)? };
+        let review = model::reviewer(wish, &resolved, &mut model)?;
+        Ok::<_, Refusal>((model, review))
+    };
+    let (model, review) = if scouting { (model::nobody(), None) } else { choose()? };
     let home = match home_path {
         Some(path) => Home::open_at(&path)?,
         None => Home::open()?,
@@ -283,15 +307,15 @@ fn prepare(
     repository::apart(&place, home.root())?;
     let layers = layers::find(&file, home.root(), tiers.working.tier())?;
     let (candidate, directory) = work.map(|work| (work.candidate, work.directory)).unzip();
-    let build = |commands: &Commands, model: &Model| {
+    let build = |commands: &Commands, model: &Model, review: Option<ReviewTerms>| {
         let contract = contract::build(wish, &resolved, commands, model, &tiers, &place, &layers);
-        Contract { candidate: candidate.clone(), ..contract }
+        Contract { candidate: candidate.clone(), review, repro_first: wish.repro_first, ..contract }
     };
     let mut notes = tiers.notes.clone();
     notes.extend(layers.notes.iter().cloned());
     let mut prepared = Prepared {
         id: id.clone(),
-        contract: build(&commands, &model),
+        contract: build(&commands, &model, review),
         task,
         model,
         home,
@@ -307,8 +331,12 @@ fn prepare(
     if scouting {
         let found = runtime.block_on(session::scout(&prepared))?;
         prepared.notes.push(commands.begin_with(starting::choose(trust.value, found)?, wish));
-        prepared.model = choose()?;
-        prepared.contract = build(&commands, &prepared.model);
+        let (model, review) = choose()?;
+        prepared.contract = build(&commands, &model, review);
+        prepared.model = model;
+    }
+    if prepared.contract.reviews_itself() {
+        prepared.notes.push("the reviewer is the agent's own model, which is no second opinion".to_owned());
     }
     Ok(prepared)
 }

@@ -51,6 +51,7 @@ impl Prepared {
             memo: self.home.memo.clone(),
             cells: self.cells.clone(),
             provider: self.model.provider.clone(),
+            reviewer: self.model.reviewer.clone(),
             redactor: self.model.redactor.clone(),
             interrupts: self.signals.clone(),
             observer: Arc::new(Watcher::new(self.id.clone(), self.format, self.trace)),

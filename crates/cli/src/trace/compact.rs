@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use countersign_engine::Trace;
 use countersign_kernel::{
-    BaseVerdict, EffectKind, EffectResult, Event, JobSummary, RedCause, Session, ToolName,
+    BaseVerdict, EffectKind, EffectResult, Event, JobSummary, RedCause, ReviewAnswer, ReviewCall, Session,
+    ToolName,
 };
 use countersign_types::{CheckIndex, EffectId, GateStatus, Millis, Tier};
 
@@ -160,6 +161,16 @@ fn begins(session: &Session, kind: EffectKind) -> Option<String> {
         EffectKind::BaseRun { check } => Some(format!("base: {} …", command(check))),
         EffectKind::Room { check } => Some(format!("room: {} …", command(check))),
         EffectKind::Mutants => Some("mutants: the checks on small faults …".to_owned()),
+        EffectKind::Repro => Some("repro: the agent's own reproduction …".to_owned()),
+        EffectKind::ReviewCall { call } => {
+            let model = session.contract.review.as_ref().map(|terms| terms.model.reference.as_str());
+            let model = text::one_line(model.unwrap_or_default(), text::LINE / 2);
+            Some(match call {
+                ReviewCall::Findings => format!("review: asking {model} …"),
+                ReviewCall::Repros => format!("review: asking {model} for commands that show its findings …"),
+            })
+        }
+        EffectKind::ReviewRecheck => Some("review: the commands of earlier findings again …".to_owned()),
         _ => None,
     }
 }
@@ -179,6 +190,11 @@ const fn name(kind: EffectKind) -> &'static str {
         EffectKind::Room { .. } => "the check",
         EffectKind::Mutants => "trying the checks on mutants",
         EffectKind::Patch => "making the patch",
+        EffectKind::Repro => "the reproduction",
+        EffectKind::ReviewBrief => "gathering the change for the reviewer",
+        EffectKind::ReviewCall { .. } => "asking the reviewer",
+        EffectKind::ReviewJudge { .. } => "judging the findings",
+        EffectKind::ReviewRecheck => "trying earlier findings again",
     }
 }
 
@@ -240,7 +256,35 @@ fn completed(result: &EffectResult, took: Option<Millis>) -> Option<Line> {
         EffectResult::Patch { bytes, .. } => {
             Some(plain(Tone::Plain, &format!("patch: {bytes} bytes, proven to lead from base to result")))
         }
-        EffectResult::ModelCall { .. } | EffectResult::Tool { .. } | EffectResult::Seal { .. } => None,
+        EffectResult::ReviewBrief { cut: true, bytes } => Some(plain(
+            Tone::Care,
+            &format!("review: the change is too large to show whole; {bytes} bytes are shown"),
+        )),
+        EffectResult::ReviewCall { answer, findings, .. } => Some(match answer {
+            ReviewAnswer::Findings => plain(Tone::Plain, &format!("review: {findings} in the answer{took}")),
+            ReviewAnswer::Declined => plain(Tone::Care, &format!("review: the reviewer declined{took}")),
+            ReviewAnswer::Junk => {
+                plain(Tone::Care, &format!("review: the reviewer's answer is of no use{took}"))
+            }
+        }),
+        EffectResult::ReviewJudge { confirmed, advised, refuted, dropped, noted, .. } => {
+            let tone = if *confirmed > 0 { Tone::Bad } else { Tone::Plain };
+            let words = format!(
+                "review: {confirmed} confirmed, {advised} advised, {refuted} refuted, {dropped} dropped, {noted} \
+                 noted{took}"
+            );
+            Some(plain(tone, &words))
+        }
+        EffectResult::ReviewRecheck { repaired, red, unknown } => {
+            let tone = if red + unknown > 0 { Tone::Bad } else { Tone::Good };
+            let words = format!("review: {repaired} repaired, {red} still failing, {unknown} unclear{took}");
+            Some(plain(tone, &words))
+        }
+        EffectResult::ModelCall { .. }
+        | EffectResult::Tool { .. }
+        | EffectResult::Seal { .. }
+        | EffectResult::Repro { .. }
+        | EffectResult::ReviewBrief { .. } => None,
     }
 }
 
@@ -319,6 +363,8 @@ mod tests {
             repository_instructions: true,
             deps: countersign_kernel::contract::Deps::default(),
             candidate: None,
+            review: None,
+            repro_first: false,
         })
     }
 

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use apply::apply_patch;
 pub(crate) use import::{Import, dirty, git, resolve};
-pub(crate) use patch::make_patch;
+pub(crate) use patch::{make_patch, text_diff};
 pub(crate) use private::{GitBase, init_private};
 
 /// A git object id of a sha1 repository.

@@ -91,6 +91,44 @@ pub(crate) fn make_patch(changes: &[PatchChange], located: &[Located], files: &[
     Ok(Reply::Patch { bytes, digest })
 }
 
+/// The change as people read it, at most so many bytes of it, and whether it goes on. Files that are no text are only named.
+pub(crate) fn text_diff(
+    changes: &[PatchChange],
+    segments: &Segments<'_>,
+    most: usize,
+) -> io::Result<(Vec<u8>, bool)> {
+    use std::io::Read as _;
+    if changes.iter().all(|c| c.before == c.after) {
+        return Ok((Vec::new(), false));
+    }
+    let temporary = TempDir::new()?;
+    let git_dir = temporary.path().join("git");
+    scratch_repository(&git_dir)?;
+    load(&git_dir, changes, segments)?;
+    let mut diff = git_command(&git_dir);
+    diff.current_dir(temporary.path())
+        .args(DIFF.iter().filter(|word| !matches!(**word, "--binary" | "--full-index")));
+    diff.args(["refs/heads/before", "refs/heads/after"]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = diff.spawn()?;
+    let stderr = Stderr::of(&mut child);
+    let out = child.stdout.take().ok_or_else(|| io::Error::other("git was started without a pipe"))?;
+    let mut bytes = Vec::new();
+    let read = out.take(most as u64 + 1).read_to_end(&mut bytes);
+    let cut = bytes.len() > most;
+    if cut {
+        // Nobody reads the rest; git ends when its pipe is closed, or here.
+        let _ = child.kill();
+    }
+    let status = child.wait()?;
+    read?;
+    if !cut && !status.success() {
+        let words = crate::fault::shown(&stderr.text(), 500);
+        return Err(io::Error::other(format!("git diff-tree ended with {status}: {words}")));
+    }
+    bytes.truncate(most);
+    Ok((bytes, cut))
+}
+
 fn load(git_dir: &Path, changes: &[PatchChange], segments: &Segments<'_>) -> io::Result<()> {
     let mut import = FastImport::start(git_dir)?;
     let before: Vec<Entry> = changes.iter().filter_map(|c| c.before.clone()).collect();
