@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use countersign_proof::patch::{Patch, Sink};
 use countersign_tree::EntryMode;
+use countersign_types::Digest;
 use proptest::prelude::*;
-use support::{Files, Repo, git_is_here};
+use support::{Files, Repo, git_is_here, mode};
 
 /// Applies a patch to files held in memory.
 fn apply(before: &Files, bytes: &[u8]) -> Result<Files, String> {
@@ -76,20 +77,26 @@ fn files() -> impl Strategy<Value = Files> {
     ];
     let name = prop::sample::select(NAMES).prop_map(|name| name.as_bytes().to_vec());
     let odd = Just(b"raw\xff".to_vec());
-    let mode = prop_oneof![
+    let some_mode = prop_oneof![
         4 => Just(EntryMode::File),
         1 => Just(EntryMode::Executable),
         1 => Just(EntryMode::Symlink),
+        1 => Just(mode("160000").unwrap_or(EntryMode::Symlink)),
     ];
     let link = |mode: EntryMode, bytes: Vec<u8>| {
         let target: Vec<u8> = bytes.into_iter().filter(|b| *b != 0).take(50).collect();
         (mode, if target.is_empty() { b"t".to_vec() } else { target })
     };
-    let file = (mode, content()).prop_map(move |(mode, bytes)| match mode {
-        EntryMode::Symlink => link(mode, bytes),
+    let file = (some_mode, content()).prop_map(move |(mode, bytes)| match mode.as_str() {
+        "120000" => link(mode, bytes),
+        "160000" => (mode, Digest::of(&bytes).hex().as_bytes()[..40].to_vec()),
         _ => (mode, bytes),
     });
     prop::collection::btree_map(prop_oneof![9 => name, 1 => odd], file, 0..8)
+}
+
+fn is_file(mode: EntryMode) -> bool {
+    matches!(mode, EntryMode::File | EntryMode::Executable)
 }
 
 /// A second state near the first: most files stay or are edited a little.
@@ -100,12 +107,12 @@ fn pair() -> impl Strategy<Value = (Files, Files)> {
             let mut bytes = bytes.clone();
             match (seed >> (3 * at)) & 7 {
                 0 => continue,
-                1 | 2 if *mode != EntryMode::Symlink => {
+                1 | 2 if is_file(*mode) => {
                     let half = bytes.len() / 2;
                     bytes.insert(half, b'x');
                     after.insert(path.clone(), (*mode, bytes));
                 }
-                3 if *mode != EntryMode::Symlink => {
+                3 if is_file(*mode) => {
                     let mode = if *mode == EntryMode::File { EntryMode::Executable } else { EntryMode::File };
                     after.insert(path.clone(), (mode, bytes));
                 }

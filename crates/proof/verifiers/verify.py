@@ -468,7 +468,9 @@ class Bundle:
             git("init", "-q", "--bare", tmp)
             index = b""
             for path, (mode, digest) in touched.items():
-                blob = git("hash-object", "-w", "--stdin", data=self.data[f"tree/pre/{digest}"]).stdout.strip()
+                blob = self.data[f"tree/pre/{digest}"]  # of a submodule: the commit's id
+                if mode != b"160000":
+                    blob = git("hash-object", "-w", "--stdin", data=blob).stdout.strip()
                 index += mode + b" " + blob + b" 0\t" + path + b"\0"
             git("update-index", "-z", "--index-info", data=index)
             patch = self.data["patch.diff"]
@@ -477,9 +479,13 @@ class Bundle:
                 raise Wrong("tree")
             rows = [row.split(b"\t", 1) for row in git("ls-files", "-s", "-z").stdout.split(b"\0") if row]
             heads = [head.split(b" ") for head, _path in rows]
-            blobs = git("cat-file", "--batch", data=b"".join(blob + b"\n" for _mode, blob, _stage in heads)).stdout
+            asked = b"".join(blob + b"\n" for mode, blob, _stage in heads if mode != b"160000")
+            blobs = git("cat-file", "--batch", data=asked).stdout
             out = {}
-            for (mode, _blob, _stage), (_head, path) in zip(heads, rows):
+            for (mode, blob, _stage), (_head, path) in zip(heads, rows):
+                if mode == b"160000":
+                    out[path] = (mode, sha256(blob))
+                    continue
                 line, blobs = blobs.split(b"\n", 1)
                 size = int(line.split(b" ")[2])
                 out[path], blobs = (mode, sha256(blobs[:size])), blobs[size + 1:]
@@ -516,7 +522,7 @@ def manifest(data):
     if not data.startswith(head) or (len(data) > len(head) and not data.endswith(b"\0")):
         raise Wrong("tree")
     for row in data[len(head):].split(b"\0")[:-1]:
-        found = re.fullmatch(rb"(100644|100755|120000) (0|[1-9][0-9]*) ([0-9a-f]{64}) (.+)", row, re.DOTALL)
+        found = re.fullmatch(rb"(100644|100755|120000|160000) (0|[1-9][0-9]*) ([0-9a-f]{64}) (.+)", row, re.DOTALL)
         if not found or found.group(4) <= last:
             raise Wrong("tree")
         last = found.group(4)

@@ -139,6 +139,34 @@ pub(super) fn text(hunks: &[Hunk<'_>], before: &[u8], out: &mut Sink) -> Result<
     out.put(rest, hunks.last().map_or(0, |hunk| hunk.line))
 }
 
+/// What git shows in a gitlink's place, before and behind the commit's id.
+const SUBPROJECT: &[u8] = b"Subproject commit ";
+
+/// The content of a gitlink is a commit's id; the patch is one of the line that git shows for it.
+pub(super) fn gitlink(
+    hunks: &[Hunk<'_>],
+    before: &[u8],
+    out: &mut Sink,
+    line: usize,
+) -> Result<(), PatchError> {
+    let shown = if before.is_empty() { Vec::new() } else { [SUBPROJECT, before, b"\n"].concat() };
+    let mut sink = Sink::keeping(MAX_SUBPROJECT);
+    text(hunks, &shown, &mut sink)?;
+    let after = sink.bytes.unwrap_or_default();
+    if after.is_empty() {
+        return Ok(());
+    }
+    let id = after.strip_prefix(SUBPROJECT).and_then(|rest| rest.strip_suffix(b"\n"));
+    let hex = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
+    match id.filter(|id| id.len() == 40 && id.iter().all(hex)) {
+        Some(id) => out.put(id, line),
+        None => Err(PatchError { line, why: "it does not name a commit" }),
+    }
+}
+
+/// The line of a gitlink has 59 bytes.
+const MAX_SUBPROJECT: u64 = 100;
+
 /// Where the first `count` whole lines end.
 fn line_end(bytes: &[u8], count: usize) -> Option<usize> {
     match count.checked_sub(1) {

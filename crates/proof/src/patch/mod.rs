@@ -26,6 +26,11 @@ pub struct Patch<'a> {
     pub files: Vec<FileChange<'a>>,
 }
 
+/// A commit of another repository: its content in a tree is the commit's id, and in a patch a line that names it.
+fn is_gitlink(mode: EntryMode) -> bool {
+    mode.as_str() == "160000"
+}
+
 /// One path's diff.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileChange<'a> {
@@ -116,6 +121,9 @@ impl FileChange<'_> {
                     });
                 }
                 out.put(before, self.line)
+            }
+            Body::Text(hunks) if self.before.or(self.after).is_some_and(is_gitlink) => {
+                apply::gitlink(hunks, before, out, self.line)
             }
             Body::Text(hunks) => apply::text(hunks, before, out),
             Body::Binary(binary) => apply::binary(binary, before, out),

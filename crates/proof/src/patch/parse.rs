@@ -1,6 +1,9 @@
 //! From bytes to [`Patch`]: what git writes with our options, and nothing else.
 
 use countersign_tree::{EntryMode, TreePath};
+use serde::Deserialize as _;
+use serde::de::IntoDeserializer as _;
+use serde::de::value::StrDeserializer;
 
 use super::{Binary, Body, Encoded, FileChange, Hunk, Patch, PatchError};
 use crate::layout::MAX_CHANGED;
@@ -90,8 +93,10 @@ fn file<'a>(lines: &mut Lines<'a>) -> Parsed<FileChange<'a>> {
         before = Some(mode(lines, text)?);
         let Some(text) = lines.after(b"new mode ") else { return lines.err("expected `new mode`") };
         after = Some(mode(lines, text)?);
-        if before == after {
-            return lines.err("the old mode is the new one");
+        let files = |mode: Option<EntryMode>| matches!(mode, Some(EntryMode::File | EntryMode::Executable));
+        if before == after || !files(before) || !files(after) {
+            return lines
+                .err("only a file becomes executable, or no longer; all else is deleted and made again");
         }
     } else if let Some(text) = lines.after(b"new file mode ") {
         after = Some(mode(lines, text)?);
@@ -147,13 +152,12 @@ fn hex20(text: &[u8]) -> Option<Oid> {
     Some(out)
 }
 
+/// The modes are those that a tree may have, in git's spelling.
 fn mode(lines: &Lines<'_>, text: &[u8]) -> Parsed<EntryMode> {
-    match text {
-        b"100644" => Ok(EntryMode::File),
-        b"100755" => Ok(EntryMode::Executable),
-        b"120000" => Ok(EntryMode::Symlink),
-        _ => Err(PatchError { line: lines.next - 1, why: "a mode that no entry has" }),
-    }
+    let unknown = PatchError { line: lines.next - 1, why: "a mode that no entry has" };
+    let text = std::str::from_utf8(text).map_err(|_| unknown.clone())?;
+    let reader: StrDeserializer<'_, serde::de::value::Error> = text.into_deserializer();
+    EntryMode::deserialize(reader).map_err(|_| unknown)
 }
 
 fn body<'a>(

@@ -14,6 +14,11 @@ use countersign_tree::EntryMode;
 /// Path bytes to mode and content.
 pub type Files = BTreeMap<Vec<u8>, (EntryMode, Vec<u8>)>;
 
+/// A mode in git's spelling, if trees have it.
+pub fn mode(text: &str) -> Option<EntryMode> {
+    serde_json::from_value(text.into()).ok()
+}
+
 /// Whether a program is there; says by name what is skipped when not.
 #[expect(clippy::print_stderr, reason = "the line of a skipped test")]
 pub fn program_is_here(program: &str, arg: &str, test: &str) -> bool {
@@ -66,8 +71,12 @@ impl Repo {
     fn tree(&self, files: &Files) -> String {
         let mut index = Vec::new();
         for (path, (mode, bytes)) in files {
-            let blob = self.git(&["hash-object", "-w", "--stdin"], bytes);
-            let id = String::from_utf8(blob.stdout).unwrap();
+            // A submodule's content is the commit's id.
+            let id = if mode.as_str() == "160000" {
+                String::from_utf8(bytes.clone()).unwrap()
+            } else {
+                String::from_utf8(self.git(&["hash-object", "-w", "--stdin"], bytes).stdout).unwrap()
+            };
             index.extend_from_slice(format!("{} {} 0\t", mode.as_str(), id.trim()).as_bytes());
             index.extend_from_slice(path);
             index.push(0);
@@ -120,13 +129,12 @@ impl Repo {
             let tab = row.iter().position(|b| *b == b'\t').unwrap();
             let head = String::from_utf8(row[..tab].to_vec()).unwrap();
             let words: Vec<&str> = head.split(' ').collect();
-            let mode = match words[0] {
-                "100644" => EntryMode::File,
-                "100755" => EntryMode::Executable,
-                "120000" => EntryMode::Symlink,
-                other => return Err(format!("mode {other}")),
+            let mode = mode(words[0]).ok_or_else(|| format!("mode {}", words[0]))?;
+            let bytes = if words[0] == "160000" {
+                words[1].as_bytes().to_vec()
+            } else {
+                self.git(&["cat-file", "blob", words[1]], b"").stdout
             };
-            let bytes = self.git(&["cat-file", "blob", words[1]], b"").stdout;
             out.insert(row[tab + 1..].to_vec(), (mode, bytes));
         }
         Ok(out)
