@@ -157,7 +157,14 @@ fn liar(answers: Vec<Vec<u8>>) -> (tempfile::TempDir, PathBuf) {
             let _ = stream.read_exact(&mut len);
             let mut request = vec![0; u32::from_be_bytes(len) as usize];
             let _ = stream.read_exact(&mut request);
-            let _ = stream.write_all(&answer);
+            // A long answer comes byte by byte, for ever.
+            let pause = Duration::from_millis(if answer.len() > 1000 { 20 } else { 0 });
+            for byte in &answer {
+                std::thread::sleep(pause);
+                if stream.write_all(&[*byte]).is_err() {
+                    break;
+                }
+            }
             // An empty answer is silence.
             if answer.is_empty() {
                 std::thread::park();
@@ -194,6 +201,7 @@ fn an_agent_that_lies_is_told_and_never_waited_for() {
         (vec![0xff; 4], "out of bounds"),
         (vec![0, 0, 0, 9, 14], "could not be reached"),
         (Vec::new(), "did not answer"),
+        (framed(14, &vec![0; 100_000]), "did not answer"),
     ];
     for (answer, says) in answers {
         let (_dir, socket) = liar(vec![list.clone(), answer]);

@@ -4,7 +4,7 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{SignError, Signer, checked};
 use crate::key::{PublicKey, SIGNATURE_LEN};
@@ -106,24 +106,40 @@ fn ask(socket: &Path, timeout: Duration, request: &[u8], wanted: u8) -> Result<V
         _ => SignError::Unreachable { signer: signer.clone(), why: e.to_string() },
     };
     let mut stream = UnixStream::connect(socket).map_err(failed)?;
-    stream
-        .set_read_timeout(Some(timeout))
-        .and_then(|()| stream.set_write_timeout(Some(timeout)))
-        .map_err(failed)?;
+    let end = Instant::now() + timeout;
+    stream.set_write_timeout(Some(timeout)).map_err(failed)?;
     let mut framed = Vec::new();
     put_string(&mut framed, request);
     stream.write_all(&framed).map_err(failed)?;
     let mut len = [0; 4];
-    stream.read_exact(&mut len).map_err(failed)?;
+    read_until(&mut stream, &mut len, end).map_err(failed)?;
     let len = u32::from_be_bytes(len) as usize;
     if len == 0 || len > MAX_ANSWER {
         return Err(SignError::Answer { signer: name(socket), why: "its length is out of bounds" });
     }
     let mut answer = vec![0; len];
-    stream.read_exact(&mut answer).map_err(failed)?;
+    read_until(&mut stream, &mut answer, end).map_err(failed)?;
     if answer.remove(0) == wanted {
         return Ok(answer);
     }
     let why = "it is locked, does not hold the key, or its user said no".to_owned();
     Err(SignError::Refused { signer: name(socket), why })
+}
+
+/// Fills the buffer, in one span of time however small the pieces are that come.
+fn read_until(stream: &mut UnixStream, mut buffer: &mut [u8], end: Instant) -> std::io::Result<()> {
+    while !buffer.is_empty() {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(buffer) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(got) => buffer = &mut buffer[got..],
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
 }
