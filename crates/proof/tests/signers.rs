@@ -13,6 +13,12 @@ use countersign_proof::bundle::{Signing, UnsignedReason};
 use countersign_proof::{AgentSigner, CommandSigner, SecretKey, SignError, Signer, dsse, sshsig};
 use support::program_is_here;
 
+/// For what never answers.
+const SHORT: Duration = Duration::from_millis(300);
+
+/// For what answers at once, on however busy a machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn key() -> SecretKey {
     SecretKey::from_seed(&[42; 32])
 }
@@ -64,8 +70,9 @@ fn openssl_signs_as_a_command_and_its_envelope_verifies() {
 fn a_command_that_does_not_sign_is_told_and_never_waited_for() {
     let dir = tempfile::tempdir().unwrap();
     let other = answer(dir.path(), b"another message");
-    let error =
-        |script: &str| shell(script).with_timeout(Duration::from_millis(300)).sign(b"message").unwrap_err();
+    let within =
+        |script: &str, time: Duration| shell(script).with_timeout(time).sign(b"message").unwrap_err();
+    let error = |script: &str| within(script, PATIENCE);
     assert!(matches!(error(&format!("cat {}", other.display())), SignError::WrongKey { .. }));
     assert!(matches!(error("echo hello"), SignError::Answer { .. }));
     assert!(matches!(error("true"), SignError::Answer { .. }));
@@ -73,8 +80,8 @@ fn a_command_that_does_not_sign_is_told_and_never_waited_for() {
         error("head -c 100000 /dev/zero"),
         SignError::Answer { .. } | SignError::Refused { .. }
     ));
-    assert!(matches!(error("sleep 60"), SignError::Timeout { .. }));
-    assert!(matches!(error("exec >&-; sleep 60"), SignError::Timeout { .. }));
+    assert!(matches!(within("sleep 60", SHORT), SignError::Timeout { .. }));
+    assert!(matches!(within("exec >&-; sleep 60", SHORT), SignError::Timeout { .. }));
     let refused = error("echo 'no token' >&2; exit 3").to_string();
     assert!(refused.contains("no token") && refused.contains('3'), "{refused}");
     let missing = CommandSigner::new(vec!["./no-such-signer".into()], key().public());
@@ -204,9 +211,10 @@ fn an_agent_that_lies_is_told_and_never_waited_for() {
         (framed(14, &vec![0; 100_000]), "did not answer"),
     ];
     for (answer, says) in answers {
+        let time = if says == "did not answer" { SHORT } else { PATIENCE };
         let (_dir, socket) = liar(vec![list.clone(), answer]);
         let signer = AgentSigner::new(&socket, key().public()).unwrap();
-        let error = signer.with_timeout(Duration::from_millis(300)).sign(b"message").unwrap_err().to_string();
+        let error = signer.with_timeout(time).sign(b"message").unwrap_err().to_string();
         assert!(error.contains(says), "{says}: {error}");
     }
     for list in [framed(12, b"\xff\xff\xff\xff"), framed(12, &[0, 0, 0, 9]), framed(99, b""), framed(12, b"")]
