@@ -199,3 +199,58 @@ fn an_empty_directory_is_no_bundle() {
     );
     assert!(nowhere.is_err());
 }
+
+#[test]
+fn contents_that_several_paths_share_and_paths_that_become_directories() {
+    let test = "contents_that_several_paths_share_and_paths_that_become_directories";
+    if !git_is_here(test) {
+        return;
+    }
+    use countersign_tree::EntryMode::{Executable, File, Symlink};
+    let files = |all: &[(&str, countersign_tree::EntryMode, &str)]| -> support::Files {
+        all.iter()
+            .map(|(path, mode, text)| (path.as_bytes().to_vec(), (*mode, text.as_bytes().to_vec())))
+            .collect()
+    };
+    let base = files(&[
+        ("a", File, "same\n"),
+        ("b", File, "same\n"),
+        ("c", Executable, "same\n"),
+        ("kept", File, "same\n"),
+        ("dir/file", File, "x\n"),
+        ("file", File, "y\n"),
+        ("gone", Symlink, "same\n"),
+        ("empty", File, ""),
+    ]);
+    let last = files(&[
+        ("a", File, "changed\n"),
+        ("c", File, "same\n"),
+        ("copy", File, "same\n"),
+        ("kept", File, "same\n"),
+        ("dir", File, "now a file"),
+        ("file/below", File, "y\n"),
+    ]);
+    let patch = Repo::new().diff(&base, &last);
+    let dir = tempfile::tempdir().unwrap();
+    let written = Fixture { base, last, patch, ..Fixture::default() }.write(dir.path());
+    let report = verify_it(&written.path);
+    assert_eq!(report.findings, []);
+    // "same\n", "x\n", "y\n" and nothing: each once.
+    assert_eq!(files_of(&written.path).keys().filter(|path| path.starts_with("tree/pre/")).count(), 4);
+}
+
+#[test]
+fn no_part_of_a_private_key_is_in_a_bundle() {
+    use base64::Engine as _;
+    let dir = tempfile::tempdir().unwrap();
+    let seed = [0xa7; 32];
+    let key = || countersign_proof::SecretKey::from_seed(&seed);
+    let written = Fixture { runner: key(), verifier: key(), ..Fixture::default() }.write(dir.path());
+    let hex: String = seed[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let base64 = base64::engine::general_purpose::STANDARD.encode(&seed[..24]);
+    for (path, bytes) in files_of(&written.path) {
+        let holds = |needle: &[u8]| bytes.windows(needle.len()).any(|window| window == needle);
+        assert!(!holds(&seed[..8]) && !holds(hex.as_bytes()) && !holds(&base64.as_bytes()[..12]), "{path}");
+        assert!(!holds(b"PRIVATE KEY"), "{path}");
+    }
+}
