@@ -1,5 +1,7 @@
 //! The command line as types. Help texts are generated from here.
 
+mod review;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -11,6 +13,7 @@ use countersign_kernel::contract::Allowance;
 use countersign_tree::GlobSet;
 use countersign_types::{Millis, Money, SessionId, StrengthLevel, Tier, Trust};
 
+pub(crate) use crate::args::review::ReviewArgs;
 use crate::refusal::Refusal;
 use crate::{terminal, text};
 
@@ -274,27 +277,6 @@ pub(crate) struct JudgeArgs {
     /// The weakest strength that counts: exit_code, red_before, ids, canary, held_out
     #[arg(long, value_name = "STRENGTH", value_parser = strength)]
     pub(crate) min_strength: Option<StrengthLevel>,
-}
-
-/// A second model that looks over what the checks passed.
-#[derive(Debug, Args)]
-pub(crate) struct ReviewArgs {
-    /// A second model reviews what the checks passed: provider:model or scripted:FILE. It advises, and blocks only with a
-    /// command that fails on the work and not on the base
-    #[arg(long, value_name = "MODEL")]
-    pub(crate) review_model: Option<String>,
-    /// Where the reviewer's API lives [default: the vendor's]
-    #[arg(long, value_name = "URL", requires = "review_model")]
-    pub(crate) review_base_url: Option<String>,
-    /// Read the reviewer's API key from this file instead of the vendor's variable
-    #[arg(long, value_name = "FILE", requires = "review_model")]
-    pub(crate) review_api_key_file: Option<PathBuf>,
-    /// Reviews of one run, at most; what the last one confirms is final [default: 2]
-    #[arg(long, value_name = "N", requires = "review_model", value_parser = clap::value_parser!(u32).range(1..=10))]
-    pub(crate) review_rounds: Option<u32>,
-    /// Without an answer of the reviewer nothing is verified
-    #[arg(long, requires = "review_model")]
-    pub(crate) review_required: bool,
 }
 
 #[derive(Debug, Args)]

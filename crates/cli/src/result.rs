@@ -1,11 +1,12 @@
 //! The result object: one for every ending, every key always present.
 
+mod second;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use countersign_engine::{
-    AttemptView, Changes, CheckEvidence, Claim, GateView, HygieneFinding, HygieneKind, Mutants, ReproView,
-    ReviewFinding, ReviewView, View,
+    AttemptView, Changes, CheckEvidence, Claim, GateView, HygieneFinding, HygieneKind, Mutants, View,
 };
 use countersign_gates::Allowed;
 use countersign_kernel::Finding;
@@ -16,6 +17,7 @@ use countersign_types::{
 use serde::Serialize;
 
 use crate::refusal::Refusal;
+pub(crate) use crate::result::second::{ReproResult, ReviewResult};
 
 pub(crate) const RESULT_SCHEMA: &str = "countersign.result/1";
 
@@ -101,82 +103,6 @@ impl GateResult {
         let repro = (key == GateKey::Repro).then(ReproResult::default);
         let review = (key == GateKey::Review).then(ReviewResult::default);
         Self { status, reason: None, detail: None, evidence: Vec::new(), allowed, repro, review }
-    }
-}
-
-/// What the agent settled about a failing test of its own. Both null: nothing, or `--repro-first` did not ask.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct ReproResult {
-    pub(crate) declared: Option<DeclaredResult>,
-    /// Why there is none, in the agent's words.
-    pub(crate) skipped: Option<String>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct DeclaredResult {
-    pub(crate) paths: Vec<String>,
-    pub(crate) argv: Vec<String>,
-    /// Of the files and the command, as they were seen to fail on the base.
-    pub(crate) lock: Digest,
-}
-
-impl ReproResult {
-    fn of(view: Option<&ReproView>) -> Self {
-        match view {
-            None => Self::default(),
-            Some(ReproView::Skipped { reason }) => Self { declared: None, skipped: Some(reason.clone()) },
-            Some(ReproView::Declared { paths, argv, lock }) => {
-                let declared = DeclaredResult { paths: paths.clone(), argv: argv.clone(), lock: *lock };
-                Self { declared: Some(declared), skipped: None }
-            }
-        }
-    }
-}
-
-/// Who reviewed, and what came of it. Null and empty where nobody did.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct ReviewResult {
-    pub(crate) model: Option<String>,
-    /// The reviewer is the agent's own model.
-    pub(crate) same_model: Option<bool>,
-    /// Reviews that were begun.
-    pub(crate) rounds: u32,
-    /// Of all rounds, each with its fate; only `blocked` stops a success.
-    pub(crate) findings: Vec<ReviewFinding>,
-    /// Findings that are not in the list.
-    pub(crate) more: u64,
-    pub(crate) usage: Option<RoleUsage>,
-}
-
-/// What a model used besides the agent's.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct RoleUsage {
-    pub(crate) model_calls: u64,
-    pub(crate) input: Option<u64>,
-    pub(crate) output: Option<u64>,
-    pub(crate) cached: Option<u64>,
-    pub(crate) reasoning: Option<u64>,
-    pub(crate) cost: Option<CostResult>,
-}
-
-impl ReviewResult {
-    fn of(view: Option<&ReviewView>) -> Self {
-        let Some(view) = view else { return Self::default() };
-        Self {
-            model: Some(view.model.clone()),
-            same_model: Some(view.same_model),
-            rounds: view.rounds,
-            findings: view.findings.clone(),
-            more: view.more,
-            usage: Some(RoleUsage {
-                model_calls: view.model_calls,
-                input: view.usage.input,
-                output: view.usage.output,
-                cached: view.usage.cached,
-                reasoning: view.usage.reasoning,
-                cost: view.cost.map(|cost| CostResult { usd: cost.usd() }),
-            }),
-        }
     }
 }
 

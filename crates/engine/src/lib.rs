@@ -33,6 +33,7 @@ mod perform;
 mod ports;
 mod prompt;
 mod repro;
+mod requests;
 mod review;
 mod rooms;
 mod scout;
