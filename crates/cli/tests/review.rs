@@ -112,6 +112,24 @@ fn a_finding_blocks_only_with_a_command_that_was_seen_to_fail() {
     assert!(shown.contains("+42") && !shown.contains("repro"), "{shown}");
 }
 
+/// A check may have the host's network where the contract says so. What a stranger's command reaches would be the stranger's.
+#[test]
+fn commands_of_a_review_have_no_network_whatever_the_contract_says() {
+    let name = "commands_of_a_review_have_no_network_whatever_the_contract_says";
+    let Some(place) = place(name) else { return };
+    if !std::path::Path::new("/usr/bin/bash").exists() {
+        eprintln!("SKIPPED: {name}: bash is not here");
+        return;
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let reach = format!("exec 3<>/dev/tcp/127.0.0.1/{}", listener.local_addr().unwrap().port());
+    let reviewer = json!([says(&[finding(json!({ "confidence": 7, "repro": ["bash", "-c", reach] }))])]);
+    let result = once(&place, &reviewer, &["--network", "host"]).ended("verified", "checks_passed");
+    let found = &result["gates"]["review"]["findings"][0];
+    // Where the command got through it would pass, and refute.
+    assert_eq!((&found["fate"], &found["on_final"]["code"]), (&json!("advised"), &json!(1)), "{found:#}");
+}
+
 #[test]
 fn a_grave_finding_is_asked_once_for_a_command_that_then_decides() {
     let Some(place) = place("a_grave_finding_is_asked_once_for_a_command_that_then_decides") else { return };
