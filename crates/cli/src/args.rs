@@ -141,7 +141,8 @@ pub(crate) enum Deps {
     Deny,
     /// Somebody has to decide
     Ask,
-    /// The environment needs nothing of the lockfile, or holds all that it names; not with --setup
+    /// With --setup it is run on the changed lockfile, in a cell of its own, for an environment whose digest stands in the
+    /// result; without, the environment needs nothing of the lockfile or holds all that it names
     Fetch,
 }
 

@@ -192,7 +192,6 @@ fn a_patch_that_cannot_be_taken_is_refused_and_says_where() {
     let late =
         "diff --git a/README b/README\n--- a/README\n+++ b/README\n@@ -1 +1 @@\n-An answer.\n+Another.\n";
     let wrong = "diff --git a/answer b/answer\n--- a/answer\n+++ b/answer\n@@ -1 +1 @@\n-40\n+42\n";
-    let module = "diff --git a/sub b/sub\nnew file mode 160000\nindex 0000000..1111111\n--- /dev/null\n+++ b/sub\n@@ -0,0 +1 @@\n+Subproject commit 1111111111111111111111111111111111111111\n";
     let above = "--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+x\n".to_owned();
     let binary = "diff --git a/README b/README\nindex 1111111..2222222 100644\nBinary files a/README and b/README differ\n";
     let cases: &[(&str, String, &str)] = &[
@@ -205,7 +204,6 @@ fn a_patch_that_cannot_be_taken_is_refused_and_says_where() {
         ("hooks2", adding(".GIT/hooks/pre-commit", "x"), "hooks/pre-commit"),
         ("nested", adding("a/.git/config", "x"), ".git/config"),
         ("behind", format!("{link}{}", adding("l/x", "x")), "l/x"),
-        ("module", module.to_owned(), "submodule"),
         ("words", "I changed the answer, believe me.\n".to_owned(), "no diff"),
         ("cut", wrong[..wrong.len() - 4].to_owned(), "line 6"),
         ("nobinary", binary.to_owned(), "README"),
@@ -399,14 +397,69 @@ fn what_a_reviewer_wants_to_know_is_told_and_decides_nothing() {
 }
 
 #[test]
-fn a_submodule_is_a_typed_refusal() {
-    let Some(place) = project::place("a_submodule_is_a_typed_refusal") else { return };
+fn a_submodule_is_an_entry_whose_commit_is_judged_and_delivered() {
+    let Some(place) = project::place("a_submodule_is_an_entry_whose_commit_is_judged_and_delivered") else {
+        return;
+    };
+    let repo = repository(&place, FILES);
+    let first = git(&repo, &["rev-parse", "HEAD"]);
+    let at = |id: &str, path: &str| format!("git update-index --add --cacheinfo 160000,{id},{path}");
+    std::fs::write(repo.join(".gitmodules"), "[submodule \"sub\"]\n\tpath = sub\n\turl = ./sub.git\n")
+        .unwrap();
+    for dir in ["sub", "tests/data"] {
+        std::fs::create_dir_all(repo.join(dir)).unwrap();
+        git(&repo, &["update-index", "--add", "--cacheinfo", &format!("160000,{first},{dir}")]);
+    }
+    git(&repo, &["add", ".gitmodules"]);
+    git(&repo, &["commit", "--quiet", "--message", "sub"]);
     let repo = base(&place, FILES);
-    let commit = git(&repo, &["rev-parse", "HEAD"]);
-    let module = format!("160000,{commit},sub");
-    work(&place, "sub", &format!("git update-index --add --cacheinfo {module}; mkdir sub; echo 42 > answer"));
-    let result = gate(&place, &["--head", "sub"]).ended("setup_error", "repository");
-    assert!(result["error"]["message"].as_str().unwrap().contains("`sub` is a submodule"), "{result}");
+    let second = "1".repeat(40);
+    // As the base has it, and in a directory that is no repository.
+    let plain = work(&place, "plain", "echo 42 > answer");
+    let by_head = gate(&place, &["--head", "plain"]).ended("verified", "checks_passed");
+    std::fs::remove_file(plain.join(".git")).unwrap();
+    let by_tree = gate(&place, &["--tree", plain.to_str().unwrap()]).ended("verified", "checks_passed");
+    assert_eq!(by_head["tree"], by_tree["tree"]);
+    assert!(
+        by_head["findings"].as_array().unwrap().iter().all(|f| f["rule"] != "note.submodule"),
+        "{by_head}"
+    );
+    // Another commit and a new submodule: what the patch says is what git makes of it.
+    work(
+        &place,
+        "moved",
+        &format!("mkdir -p new/sub; {}; {}; echo 42 > answer", at(&second, "sub"), at(&second, "new/sub")),
+    );
+    let moved = gate(&place, &["--head", "moved"]).ended("verified", "checks_passed");
+    let told = moved["findings"].as_array().unwrap();
+    assert!(told.iter().all(|finding| finding["kind"] == "submodule"), "{moved}");
+    assert!(told.iter().map(|finding| finding["path"].as_str().unwrap()).eq(["new/sub", "sub"]), "{moved}");
+    let again = gate(&place, &["--patch", moved["patch"]["path"].as_str().unwrap()]);
+    assert_eq!(again.ended("verified", "checks_passed")["tree"], moved["tree"]);
+    git(&repo, &["checkout", "--quiet", "main"]);
+    git(&repo, &["apply", "--index", moved["patch"]["path"].as_str().unwrap()]);
+    assert_eq!(git(&repo, &["write-tree"]), git(&repo, &["rev-parse", "moved^{tree}"]));
+    git(&repo, &["reset", "--quiet", "--hard"]);
+    // The same at a path that holds tests is a changed test.
+    work(&place, "tests", &format!("{}; echo 42 > answer", at(&second, "tests/data")));
+    gate(&place, &["--head", "tests"]).ended("tampered", "protected_files");
+    // What is put into its directory is no part of this repository, and not silently left out.
+    std::fs::write(plain.join("sub/planted"), "x").unwrap();
+    let planted = gate(&place, &["--tree", plain.to_str().unwrap()]).ended("unverified", "unsealable");
+    assert!(planted["gates"]["seal"]["detail"].as_str().unwrap().contains("sub/planted"), "{planted}");
+    let model = project::script(
+        &place,
+        "m.json",
+        &json!([
+            project::sh("echo x > sub/planted; git status --short"),
+            project::edit("answer", "41", "42"),
+            project::finish("Done."),
+            project::sh("rm sub/planted"),
+            project::finish("Done.")
+        ]),
+    );
+    let run = project::checked(&place, &model, &[]).ended("verified", "checks_passed");
+    assert_eq!(run["tree"], by_head["tree"], "the agent was told, and took it out");
 }
 
 #[test]

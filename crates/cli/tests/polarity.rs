@@ -83,12 +83,40 @@ fn a_changed_lockfile_asks_for_another_environment() {
     let result = play(&place, &files, &locked, &["--deps", "ask"]).ended("blocked", "approval_impossible");
     assert_eq!(evidence(&result)["cause"], "dependencies");
     play(&place, &files, &locked, &["--deps", "fetch"]).ended("verified", "checks_passed");
-    // Nothing shows that a setup runs no code of a package.
-    let result =
-        play(&place, &files, &locked, &["--deps", "fetch", "--setup", "true"]).ended("setup_error", "usage");
-    assert!(result["error"]["message"].as_str().unwrap().contains("--deps fetch"), "{result}");
     let same = json!([edit("answer", "41", "42"), finish("Done.")]);
     play(&place, &files, &same, &[]).ended("verified", "checks_passed");
+}
+
+#[test]
+fn a_changed_lockfile_gets_an_environment_of_its_own_from_the_setup() {
+    let Some(place) = project::place("a_changed_lockfile_gets_an_environment_of_its_own_from_the_setup")
+    else {
+        return;
+    };
+    // Green only where the answer is right and what the setup made is what the tree's own lockfile says.
+    let test =
+        "#!/bin/sh\n[ \"$(cat answer)\" = 42 ] && cmp Cargo.lock .venv/lock && ! [ -e .venv/readme ]\n";
+    let files = [PROJECT[0], ("tests/check.sh", test), PROJECT[2], ("Cargo.lock", "version = 3\n")];
+    let setup = "sh -c 'mkdir .venv && cp Cargo.lock .venv/lock && ! grep broken Cargo.lock && if grep new README; then \
+                 cp README .venv/readme; fi'";
+    let work = |lock: &str| {
+        json!([
+            sh(&format!("echo 42 > answer; echo new > README; echo '{lock}' >> Cargo.lock")),
+            finish("Done.")
+        ])
+    };
+    let extra = ["--deps", "fetch", "--setup", setup];
+    let result = play(&place, &files, &work("# more"), &extra).ended("verified", "checks_passed");
+    let second = &evidence(&result)["environment"];
+    assert!(second.as_str().unwrap().starts_with("sha256:"), "{result:#}");
+    let again = play(&place, &files, &work("# more"), &extra).ended("verified", "checks_passed");
+    assert_eq!(&evidence(&again)["environment"], second);
+    let broken = play(&place, &files, &work("broken"), &extra).ended("unverified", "check_inconclusive");
+    assert_eq!(evidence(&broken)["cause"], "dependencies");
+    assert!(detail(&broken).contains("the setup failed on the changed lockfile `Cargo.lock`"), "{broken:#}");
+    let same = json!([edit("answer", "41", "42"), finish("Done.")]);
+    let result = play(&place, &files, &same, &extra).ended("verified", "checks_passed");
+    assert_eq!(evidence(&result)["environment"], Value::Null, "the lockfile is the base's");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use countersign_guest::protocol::{Imported, MAX_FDS, PatchBase, Reply, Request};
 use countersign_kernel::contract::{Candidate, Source};
 use countersign_kernel::{EffectResult, Turn};
-use countersign_tree::{Durability, Located, Manifest, NewSegment};
+use countersign_tree::{Durability, Entry, EntryMode, Located, Manifest, NewSegment};
 use countersign_types::{Digest, Mount, MountKind, Reason, Tier};
 use serde_json::json;
 
@@ -73,13 +73,17 @@ impl Workshop<'_> {
             return Err(Fail::because(Reason::Config, "the directory that is judged was not opened"));
         };
         let scratch = self.scratch()?.as_ref().clone();
+        let base = self.facts()?.tree;
+        let modules: Vec<Entry> =
+            base.entries().iter().filter(|entry| entry.mode == EntryMode::Gitlink).cloned().collect();
         // The host tier mounts nothing: there it is the path itself.
         if tier == Tier::Host {
             let source = path.to_string_lossy().into_owned();
-            return Ok((Request::SealDirectory { source, scratch }, Vec::new(), Vec::new()));
+            return Ok((Request::SealDirectory { source, scratch, modules }, Vec::new(), Vec::new()));
         }
         let mount = Mount { kind: MountKind::RootOnly, source: path, target: PathBuf::from(DIRECTORY) };
-        Ok((Request::SealDirectory { source: DIRECTORY.to_owned(), scratch }, vec![mount], Vec::new()))
+        let request = Request::SealDirectory { source: DIRECTORY.to_owned(), scratch, modules };
+        Ok((request, vec![mount], Vec::new()))
     }
 
     fn patch_request(

@@ -1,6 +1,6 @@
 //! What differs between base and sealed tree, as a list for people and programs.
 
-use countersign_tree::{Change, EntryMode};
+use countersign_tree::Change;
 use serde::{Deserialize, Serialize};
 
 /// Paths that a list names; the rest is counted.
@@ -52,9 +52,7 @@ impl ChangeKind {
         match (&change.before, &change.after) {
             (None, _) => Self::Added,
             (_, None) => Self::Deleted,
-            (Some(a), Some(b)) if (a.mode == EntryMode::Symlink) != (b.mode == EntryMode::Symlink) => {
-                Self::Type
-            }
+            (Some(a), Some(b)) if a.mode != b.mode && !(a.mode.is_file() && b.mode.is_file()) => Self::Type,
             (Some(a), Some(b)) if a.digest == b.digest => Self::Mode,
             _ => Self::Modified,
         }

@@ -174,7 +174,14 @@ impl Workshop<'_> {
         );
         evidence.rooms = seen.iter().flat_map(|seen| seen.rooms.clone()).collect();
         let lockfiles = countersign_gates::changed_lockfiles(&base_manifest, &manifest);
-        if let Some(decision) = countersign_gates::judge_deps(self.contract.deps, &lockfiles) {
+        let mut refused = countersign_gates::judge_deps(self.contract.deps, &lockfiles);
+        if refused.is_none() {
+            match self.environment_for(tree, stop).await? {
+                Ok(environment) => evidence.environment = environment,
+                Err(decision) => refused = Some(decision),
+            }
+        }
+        if let Some(decision) = refused {
             evidence.cause = decision.cause;
             let receipt = not_run()?;
             return Ok(Judged { decision, receipt, observed: TierProperties::new(), evidence });

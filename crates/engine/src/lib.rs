@@ -20,6 +20,7 @@ mod drift;
 mod drive;
 mod edited;
 mod error;
+mod fetched;
 mod findings;
 mod held_out;
 mod hygiene;

@@ -73,6 +73,7 @@ impl Workshop<'_> {
             let faulty = tree.with(&Delta { put: vec![entry], remove: Vec::new() });
             let digest = faulty.digest();
             self.keep(digest, faulty);
+            self.same_environment(tree.digest(), digest);
             let fate = self.try_mutant(turn, digest, left.min(ONE), stop).await;
             self.trees.remove(&digest);
             found.tried += 1;
@@ -165,8 +166,8 @@ impl Workshop<'_> {
 
 /// A changed product source in a language that we can change further.
 fn source(change: &Change) -> Option<MutateFile> {
-    let after = change.after.as_ref().filter(|entry| entry.mode != EntryMode::Symlink)?;
-    let before = change.before.as_ref().filter(|entry| entry.mode != EntryMode::Symlink);
+    let after = change.after.as_ref().filter(|entry| entry.mode.is_file())?;
+    let before = change.before.as_ref().filter(|entry| entry.mode.is_file());
     let path = change.path.to_string();
     let language = match path.rsplit_once('.')?.1 {
         "py" => MutantLanguage::Python,

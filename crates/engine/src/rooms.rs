@@ -161,7 +161,8 @@ impl Workshop<'_> {
             return Err(Fail::because(Reason::SandboxUnavailable, "no room can be made on this machine"));
         };
         let manifest = self.tree(tree)?;
-        let cell = cells::open(self.ports, rooms, &self.contract, self.layers.clone(), None).await?;
+        let layers = self.seconds.get(&tree).map_or(&self.layers, |second| &second.layers).clone();
+        let cell = cells::open(self.ports, rooms, &self.contract, layers, None).await?;
         cells::materialise(cell.as_ref(), &self.ports.objects, &manifest).await?;
         cells::ask(cell.as_ref(), &Request::Watch, Vec::new()).await?;
         Ok((cell, manifest))

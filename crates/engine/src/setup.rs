@@ -45,6 +45,14 @@ struct CachedSetup {
     paths: Vec<String>,
 }
 
+/// What came of a setup.
+pub(crate) struct Made {
+    /// The digest of everything that it made.
+    pub(crate) environment: Digest,
+    /// None: it was not run, because what it made is remembered.
+    pub(crate) receipt: Option<JobReceipt>,
+}
+
 impl Workshop<'_> {
     pub(crate) async fn import(&mut self) -> Outcome {
         // A commit is read straight into the agent's cell, which is then the first working cell: nothing is copied
@@ -189,13 +197,34 @@ impl Workshop<'_> {
             return Err(Fail::because(Reason::Config, "the contract has no setup"));
         };
         let base = base_tree(turn)?;
-        let key = self.cache_key("setup", base, None)?;
+        let made = self.make_environment(base, argv, stop).await?;
+        let Some(receipt) = made.receipt else {
+            let (environment, job) = (made.environment, JobSummary::Exited { code: 0 });
+            return Ok((EffectResult::Setup { environment, job, cached: true }, Vec::new()));
+        };
+        let named = vec![("stdout", cells::kept(&receipt.stdout)), ("stderr", cells::kept(&receipt.stderr))];
+        let job = summary_of(&receipt.end);
+        Ok((
+            EffectResult::Setup { environment: made.environment, job, cached: false },
+            self.with_setup_detail(named, &receipt),
+        ))
+    }
+
+    /// What a setup makes of a tree, remembered from an earlier run and still whole, or made now. It is mounted in every
+    /// cell from then on, unless the setup failed.
+    pub(crate) async fn make_environment(
+        &mut self,
+        tree: Digest,
+        argv: Vec<String>,
+        stop: &Stop,
+    ) -> Result<Made, Fail> {
+        (self.layers, self.made) = (cells::layer_mounts(&self.contract), None);
+        let key = self.cache_key("setup", tree, None)?;
         if let Some(found) = self.cached::<CachedSetup>(&key).await
             && self.mount_setup(&found)
         {
             if self.setup_is_whole(&found).await {
-                let (environment, job) = (found.environment, JobSummary::Exited { code: 0 });
-                return Ok((EffectResult::Setup { environment, job, cached: true }, Vec::new()));
+                return Ok(Made { environment: found.environment, receipt: None });
             }
             (self.layers, self.made) = (cells::layer_mounts(&self.contract), None);
         }
@@ -204,23 +233,18 @@ impl Workshop<'_> {
         let mounts = cells::layer_mounts(&self.contract);
         let cells = cells::judging(self.ports);
         let cell = cells::open(self.ports, cells, &self.contract, mounts, Some(state_dir)).await?;
-        let result = self.run_setup(cell.as_ref(), base, argv, stop).await;
+        let result = self.run_setup(cell.as_ref(), tree, argv, stop).await;
         let kept = matches!(&result, Ok((_, receipt)) if receipt.end == JobEnd::Exited { code: 0 });
         cell.end(!kept).await?;
         let (cached, receipt) = result?;
         let cached = CachedSetup { dir, ..cached };
-        let named = vec![("stdout", cells::kept(&receipt.stdout)), ("stderr", cells::kept(&receipt.stderr))];
         if kept {
             if !self.mount_setup(&cached) {
                 return Err(Fail::because(Reason::Environment, "what the setup made cannot be found again"));
             }
             self.remember(&key, &cached).await;
         }
-        let job = summary_of(&receipt.end);
-        Ok((
-            EffectResult::Setup { environment: cached.environment, job, cached: false },
-            self.with_setup_detail(named, &receipt),
-        ))
+        Ok(Made { environment: cached.environment, receipt: Some(receipt) })
     }
 
     fn with_setup_detail(&self, mut named: Named, receipt: &JobReceipt) -> Named {

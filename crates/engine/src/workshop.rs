@@ -20,6 +20,7 @@ use serde_json::json;
 use crate::cells::{self, Fail};
 use crate::checks::BaseSeen;
 use crate::error::EngineError;
+use crate::fetched::Second;
 use crate::journal::Journal;
 use crate::ports::Ports;
 use crate::prompt;
@@ -56,6 +57,8 @@ pub(crate) struct Workshop<'p> {
     pub(crate) layers: Vec<Mount>,
     /// The digest of what the operator's setup made.
     pub(crate) made: Option<Digest>,
+    /// Environments of trees whose lockfiles are not the base's.
+    pub(crate) seconds: BTreeMap<Digest, Second>,
     pub(crate) base: Option<BaseFacts>,
     /// What each check showed on the base.
     pub(crate) base_seen: BTreeMap<CheckIndex, Arc<BaseSeen>>,
@@ -122,6 +125,7 @@ impl<'p> Workshop<'p> {
             offered,
             layers: cells::layer_mounts(&contract),
             made: None,
+            seconds: BTreeMap::new(),
             task: String::new(),
             contract,
             transcript: None,

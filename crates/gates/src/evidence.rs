@@ -32,6 +32,9 @@ pub struct CheckEvidence {
     pub control: Option<Control>,
     /// None: the check has no held-out inputs, or did not come to them.
     pub held_out: Option<HeldOutEvidence>,
+    /// What `--deps fetch` made for the final tree's own lockfiles. None: it was judged in the base's environment.
+    #[serde(default)]
+    pub environment: Option<Digest>,
     /// In the order in which they were used.
     pub rooms: Vec<RoomEvidence>,
 }
@@ -57,6 +60,7 @@ impl CheckEvidence {
             repeats: Repeats { asked, green: 0 },
             control: None,
             held_out: None,
+            environment: None,
             rooms: Vec::new(),
         }
     }

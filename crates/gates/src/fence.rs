@@ -192,7 +192,7 @@ impl Fence {
             }
         }
         for path in wanted.into_iter().filter(|path| !changed.contains(path)) {
-            if let Some(entry) = self.base.get(&path).filter(|entry| entry.mode != EntryMode::Symlink) {
+            if let Some(entry) = self.base.get(&path).filter(|entry| entry.mode.is_file()) {
                 let digest = Some(entry.digest);
                 plan.scan.push(FenceFile {
                     path,
@@ -240,6 +240,10 @@ impl Fence {
             let rule = if verdict == FenceVerdict::Note { "note.vendored" } else { "go.vendor" };
             return find(verdict, rule, why);
         }
+        let sides = [&change.before, &change.after];
+        if sides.into_iter().flatten().any(|entry| entry.mode == EntryMode::Gitlink) {
+            find(FenceVerdict::Note, "note.submodule", "it is or was a commit of another repository");
+        }
         let is_new = change.before.is_none();
         let is_link = change.after.as_ref().is_some_and(|e| e.mode == EntryMode::Symlink);
         for active in &self.active {
@@ -260,7 +264,7 @@ impl Fence {
                         find(
                             FenceVerdict::Unverifiable,
                             rule.name,
-                            "it is or was a symbolic link, which hides its keys",
+                            "it is or was a symbolic link or a submodule, which hides its keys",
                         );
                     } else if self.needs_scan(change, kind) {
                         plan.scan.push(FenceFile {
@@ -349,7 +353,7 @@ fn what_happened(change: &Change) -> &'static str {
 }
 
 fn was_linked(change: &Change) -> bool {
-    [&change.before, &change.after].into_iter().flatten().any(|entry| entry.mode == EntryMode::Symlink)
+    [&change.before, &change.after].into_iter().flatten().any(|entry| !entry.mode.is_file())
 }
 
 fn clipped(text: &str) -> String {

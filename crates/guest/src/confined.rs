@@ -48,7 +48,7 @@ impl MountOf {
 pub(crate) fn file_mode(mode: EntryMode) -> Mode {
     match mode {
         EntryMode::Executable => Mode::from_raw_mode(0o755),
-        EntryMode::File | EntryMode::Symlink => Mode::from_raw_mode(0o644),
+        EntryMode::File | EntryMode::Symlink | EntryMode::Gitlink => Mode::from_raw_mode(0o644),
     }
 }
 
@@ -150,7 +150,7 @@ impl Root {
         }
     }
 
-    /// Makes a file or symlink in `dir`, which was opened beneath this root. What stands there is removed first.
+    /// Makes a file, a symlink or the empty directory of a submodule in `dir`, which was opened beneath this root. What stands there is removed first.
     pub(crate) fn put(
         &self,
         dir: &OwnedFd,
@@ -158,6 +158,14 @@ impl Root {
         mode: EntryMode,
         content: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<Stat> {
+        if mode == EntryMode::Gitlink {
+            let made = Mode::from_raw_mode(0o755);
+            self.vacate(dir, name, || Ok(rustix::fs::mkdirat(dir, name, made)?))?;
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let made = open_beneath(dir, name, flags)?;
+            self.own(&made)?;
+            return Ok(rustix::fs::fstat(&made)?);
+        }
         if mode == EntryMode::Symlink {
             let mut target = Vec::new();
             content(&mut target)?;

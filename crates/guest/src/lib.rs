@@ -14,6 +14,7 @@ mod hygiene;
 mod identity;
 mod layers;
 mod materialise;
+mod module;
 mod mutate;
 mod overlay;
 mod plain;

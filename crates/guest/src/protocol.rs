@@ -7,7 +7,7 @@ use countersign_types::{Digest, Millis};
 use serde::{Deserialize, Serialize};
 
 /// Raised whenever a message changes its meaning; also part of the build's version check.
-pub const GUEST_PROTOCOL: u32 = 5;
+pub const GUEST_PROTOCOL: u32 = 6;
 
 /// Where the verifier's own files lie in a room. The cell's root owns it: a job can read them and change nothing.
 pub const VERIFIER_DIR: &str = "/run/countersign/verifier";
@@ -49,7 +49,13 @@ pub enum Request {
     /// Walks the directory mounted at `source` as a verdict seal walks the workspace: raw, every byte read, nothing
     /// believed. A mount inside it is no layer of ours and cannot be an entry. The reply is the difference to an empty
     /// tree.
-    SealDirectory { source: String, scratch: ScratchRules },
+    /// `modules`: entries of the base that are submodules; an empty directory at the path of one is that entry.
+    SealDirectory {
+        source: String,
+        scratch: ScratchRules,
+        #[serde(default)]
+        modules: Vec<Entry>,
+    },
     /// Applies the patch with this digest to the base with git, in an index without a work tree: all of it or nothing.
     /// New contents go to fd 0; segments follow from fd 1 on and are numbered from 0.
     ApplyPatch { base: PatchBase, patch: Digest, located: Vec<Located> },
@@ -171,6 +177,11 @@ pub enum CalledKind {
     Script,
     Makefile,
     PackageJson,
+    /// Which packages of the tree a manifest names, and whether only for tests.
+    CargoToml,
+    NodeDependencies,
+    Requirements,
+    GoMod,
 }
 
 /// A word of such a file that may be a file's name.
@@ -196,6 +207,12 @@ pub enum CallHow {
     Run,
     /// Named in any other way.
     Word,
+    /// The text is a directory from the root: a package that tests need.
+    TestDependency,
+    /// One that the product needs.
+    Dependency,
+    /// A pattern of directories from the root: packages that are products of their own.
+    Member,
 }
 
 /// A file of the base that says how a project is tested.
@@ -239,6 +256,8 @@ pub enum HygieneKind {
     /// A file that something starts by itself.
     SelfStarting,
     LargeBinary,
+    /// A commit of another repository.
+    Submodule,
     /// A character that changes the direction of reading.
     Bidi,
     /// A character that cannot be seen.
@@ -258,6 +277,7 @@ impl HygieneKind {
             Self::Ci => "ci",
             Self::SelfStarting => "self_starting",
             Self::LargeBinary => "large_binary",
+            Self::Submodule => "submodule",
             Self::Bidi => "bidi",
             Self::Invisible => "invisible",
             Self::LinkOutside => "link_outside",

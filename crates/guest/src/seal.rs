@@ -12,6 +12,7 @@ use rustix::fs::{FileType, Stat};
 
 use crate::confined::{Root, not_too_large, read_all, type_name};
 use crate::fault::{Outcome, shown_bytes};
+use crate::module;
 use crate::protocol::{Fault, Reply, Sealed};
 use crate::segment::SegmentWriter;
 use crate::state::{Guest, entry, first_file, now};
@@ -41,6 +42,8 @@ struct Survey {
     scratch: Vec<Vec<u8>>,
     /// Directories on another mount.
     mounts: Vec<Vec<u8>>,
+    /// Directories of submodules that are still there, with the commit where that is another one.
+    modules: Vec<(TreePath, Option<String>)>,
 }
 
 /// Walks, hashes and compares. `live`: a job lives, so no stat that is seen now is believed later.
@@ -54,11 +57,26 @@ pub(crate) fn seal(
     seal_as(guest, Mounts::Layers, (verdict, live), rules, files)
 }
 
-/// The verdict seal of a directory that is no workspace: nothing is known of it before.
-pub(crate) fn directory(source: &Path, home: &Path, rules: &ScratchRules, files: &[File]) -> Outcome<Reply> {
+/// The verdict seal of a directory that is no workspace: nothing is known of it before
+/// but the submodules of the base: an empty directory is one of them, and a repository there says its commit.
+pub(crate) fn directory(
+    source: &Path,
+    home: &Path,
+    (rules, modules): (&ScratchRules, Vec<Entry>),
+    files: &[File],
+) -> Outcome<Reply> {
     let mut reader =
         Guest::new(source, home, None).map_err(|e| Fault::io("opening the directory that is judged", &e))?;
-    seal_as(&mut reader, Mounts::Foreign, (true, false), rules, files)
+    reader.known = Manifest::new(modules);
+    let reply = seal_as(&mut reader, Mounts::Foreign, (true, false), rules, files)?;
+    // The reply is the difference to nothing, and the contents of the base's entries are the host's already.
+    Ok(match reply {
+        Reply::Sealed(sealed) => {
+            let delta = delta(&Manifest::default(), &reader.known);
+            Reply::Sealed(Sealed { delta, ..sealed })
+        }
+        other => other,
+    })
 }
 
 /// What a directory on another mount is.
@@ -79,7 +97,27 @@ fn seal_as(
 ) -> Outcome<Reply> {
     let segment = first_file(files)?;
     let scratch = Scratch::compile(rules).map_err(|e| Fault::bad_request(e.to_string()))?;
-    let mut survey = survey(&guest.root, &scratch).map_err(|e| Fault::io("walking the workspace", &e))?;
+    let modules: HashMap<&[u8], &Entry> = guest
+        .known
+        .entries()
+        .iter()
+        .filter(|entry| entry.mode == EntryMode::Gitlink)
+        .map(|entry| (entry.path.as_bytes(), entry))
+        .collect();
+    let mut survey = survey(&guest.root, &scratch, &modules, mounts == Mounts::Foreign)
+        .map_err(|e| Fault::io("walking the workspace", &e))?;
+    let mut moved: Vec<(Digest, String)> = Vec::new();
+    let mut at: Vec<Entry> = Vec::new();
+    for (path, commit) in std::mem::take(&mut survey.modules) {
+        match commit {
+            Some(commit) => {
+                let digest = Digest::of(commit.as_bytes());
+                at.push(entry(path, EntryMode::Gitlink, commit.len() as u64, digest));
+                moved.push((digest, commit));
+            }
+            None => at.extend(modules.get(path.as_bytes()).map(|entry| (*entry).clone())),
+        }
+    }
     match mounts {
         Mounts::Layers => survey.scratch.append(&mut survey.mounts),
         Mounts::Foreign => survey.unsealable.extend(
@@ -89,10 +127,15 @@ fn seal_as(
                 .map(|path| format!("{}: another file system is mounted here", shown_bytes(path))),
         ),
     }
-    let writer = Mutex::new(SegmentWriter::new(segment));
-    let (entries, seen, failed) = read_items(guest, &survey.items, verdict, &writer)
+    let mut writer = SegmentWriter::new(segment);
+    for (digest, commit) in moved {
+        writer.append(digest, commit.as_bytes()).map_err(|e| Fault::io("writing new contents", &e))?;
+    }
+    let writer = Mutex::new(writer);
+    let (mut entries, seen, failed) = read_items(guest, &survey.items, verdict, &writer)
         .map_err(|e| Fault::io("reading the workspace", &e))?;
     survey.unsealable.extend(failed);
+    entries.extend(at);
     let located = writer
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner)
@@ -149,14 +192,40 @@ fn delta(before: &Manifest, after: &Manifest) -> Delta {
     delta
 }
 
-fn survey(root: &Root, scratch: &Scratch) -> io::Result<Survey> {
+/// `foreign`: the directory may hold repositories of its submodules, which say at which commit they are. In a workspace
+/// nothing that is done moves one.
+fn survey(
+    root: &Root,
+    scratch: &Scratch,
+    modules: &HashMap<&[u8], &Entry>,
+    foreign: bool,
+) -> io::Result<Survey> {
     let mut out = Survey::default();
     // Directories that are scratch but hold paths of the base.
     let mut mixed: std::collections::HashSet<Vec<u8>> = std::collections::HashSet::new();
     walk(root, |path, found| {
         let (parent, name) = crate::confined::split(path);
         let ruled = !mixed.is_empty() && mixed.contains(parent);
+        // What lies in a submodule's directory belongs to another repository: no patch of this one can carry it.
+        if modules.contains_key(parent)
+            && !matches!(found, Found::EmptyDir | Found::Mount)
+            && scratch.judge(path, matches!(found, Found::Dir), ruled) != Judgement::Scratch
+        {
+            out.unsealable.push(format!("{}: it lies in the directory of a submodule", shown_bytes(path)));
+            return false;
+        }
         match found {
+            Found::Dir | Found::EmptyDir if modules.contains_key(path) => {
+                let (Found::Dir, Ok(tree_path)) = (found, TreePath::new(path)) else { return true };
+                let commit = if foreign { module::commit(root, path) } else { None };
+                let is_repository = commit.is_some();
+                if is_repository {
+                    // Its files belong to that repository, and this one delivers the commit alone.
+                    out.scratch.push(path.to_vec());
+                }
+                out.modules.push((tree_path, commit));
+                !is_repository
+            }
             Found::Dir => {
                 if TreePath::is_dot_git(name) {
                     if scratch.judge(path, true, ruled) != Judgement::Scratch {

@@ -69,8 +69,8 @@ impl Guest {
                 materialise::materialise(self, entries, &located, clear, files)
             }
             Request::Seal { verdict, scratch, live } => seal::seal(self, verdict, live, &scratch, files),
-            Request::SealDirectory { source, scratch } => {
-                seal::directory(Path::new(&source), &self.home, &scratch, files)
+            Request::SealDirectory { source, scratch, modules } => {
+                seal::directory(Path::new(&source), &self.home, (&scratch, modules), files)
             }
             Request::ApplyPatch { base, patch, located } => git::apply_patch(&base, &patch, &located, files),
             Request::Watch => touch::watch(self),

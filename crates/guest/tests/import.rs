@@ -92,14 +92,51 @@ fn revisions_that_name_no_commit_are_refused_by_name() {
 }
 
 #[test]
-fn submodules_partial_and_sha256_repositories_are_refused_with_a_way_out() {
+fn a_submodule_is_an_entry_and_its_directory_is_empty() {
     let repo = simple();
     let head = git_text(repo.path(), &["rev-parse", "HEAD"]);
     git(repo.path(), &["update-index", "--add", "--cacheinfo", &format!("160000,{head},libs/sub")]);
     git(repo.path(), &["commit", "-q", "-m", "sub"]);
-    let text = refusal(repo.path(), "HEAD");
-    assert!(text.contains("`libs/sub` is a submodule"), "{text}");
+    let mut host = Host::new();
+    let (manifest, _) = host.import_git(repo.path(), "HEAD").unwrap();
+    let module = entry(b"libs/sub", EntryMode::Gitlink, head.as_bytes());
+    assert_eq!(manifest.get(&module.path), Some(&module));
+    assert_eq!(host.store.read(&module.digest).unwrap(), head.as_bytes());
+    let dir = host.workspace.join("libs/sub");
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+    let seal = |host: &mut Host| host.seal(&manifest, true, ScratchRules::default());
+    assert_eq!(seal(&mut host).0, manifest);
+    // A private repository takes it for unchanged.
+    let ask = Request::InitPrivateGit {
+        git_dir: Some(repo.path().join(".git").to_str().unwrap().to_owned()),
+        commit: Some(git_text(repo.path(), &["rev-parse", "HEAD"])),
+    };
+    assert_eq!(host.guest.answer(ask, &[]), Reply::Done);
+    assert_eq!(git_text(&host.workspace, &["status", "--short"]), "");
+    // What lies in it is told, and does not make it another one; without it, it is gone.
+    write(&dir, "planted", "x");
+    write(&dir, ".git/config", "x");
+    let (after, sealed) = seal(&mut host);
+    assert_eq!((after, sealed.unsealable.len()), (manifest.clone(), 2), "{:?}", sealed.unsealable);
+    fs::remove_dir_all(&dir).unwrap();
+    let (after, sealed) = seal(&mut host);
+    assert!(after.get(&module.path).is_none() && sealed.unsealable.is_empty());
+    // Materialised again, and in a patch both ways.
+    let mut host = Host::new();
+    let mut moved = manifest.entries().to_vec();
+    moved.retain(|e| e.path != module.path);
+    let gone = Manifest::new(moved);
+    host.import_git(repo.path(), "HEAD").unwrap();
+    host.materialise(&manifest);
+    assert!(host.workspace.join("libs/sub").is_dir());
+    let taken = String::from_utf8(host.patch(&manifest, &gone).unwrap()).unwrap();
+    assert!(taken.contains(&format!("-Subproject commit {head}")), "{taken}");
+    let put = String::from_utf8(host.patch(&gone, &manifest).unwrap()).unwrap();
+    assert!(put.contains("new file mode 160000"), "{put}");
+}
 
+#[test]
+fn partial_and_sha256_repositories_are_refused_with_a_way_out() {
     let source = simple();
     git(source.path(), &["config", "uploadpack.allowFilter", "true"]);
     let partial = tempfile::tempdir().unwrap();

@@ -16,6 +16,10 @@ pub enum EntryMode {
     /// The content is the link's target.
     #[serde(rename = "120000")]
     Symlink,
+    /// A commit of another repository, a submodule. The content is the commit's id in hexadecimal digits; in a workspace
+    /// there is an empty directory.
+    #[serde(rename = "160000")]
+    Gitlink,
 }
 
 impl EntryMode {
@@ -25,7 +29,14 @@ impl EntryMode {
             Self::File => "100644",
             Self::Executable => "100755",
             Self::Symlink => "120000",
+            Self::Gitlink => "160000",
         }
+    }
+
+    /// Whether the content is that of a file, and not where something else lies.
+    #[must_use]
+    pub const fn is_file(self) -> bool {
+        matches!(self, Self::File | Self::Executable)
     }
 }
 
@@ -130,6 +141,7 @@ impl Manifest {
                 b"100644" => EntryMode::File,
                 b"100755" => EntryMode::Executable,
                 b"120000" => EntryMode::Symlink,
+                b"160000" => EntryMode::Gitlink,
                 _ => return None,
             };
             let size_text = std::str::from_utf8(parts.next()?).ok()?;

@@ -7,7 +7,7 @@ use countersign_types::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::ignore::Ignore;
-use crate::{EntryMode, GlobError, GlobSet, Manifest, TreePath};
+use crate::{GlobError, GlobSet, Manifest, TreePath};
 
 /// What belongs to scratch: patterns of the contract and of the **base** tree's ignore rules, and a fixed list per
 /// language ([`FIXED_DIRS`], [`FIXED_SUFFIXES`], [`LOCKFILES`]). Nothing that the agent writes decides it; a path that
@@ -72,7 +72,7 @@ impl ScratchRules {
         let mut ignore_files = Vec::new();
         for entry in base.entries() {
             // git does not follow a link here either.
-            if entry.path.file_name() != b".gitignore" || entry.mode == EntryMode::Symlink {
+            if entry.path.file_name() != b".gitignore" || !entry.mode.is_file() {
                 continue;
             }
             let bytes = read(&entry.digest)
@@ -208,6 +208,7 @@ fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 mod tests {
     use super::*;
     use crate::Entry;
+    use crate::EntryMode;
 
     fn base(paths: &[(&str, &str)]) -> (Manifest, Vec<(Digest, Vec<u8>)>) {
         let mut contents = Vec::new();

@@ -3,6 +3,9 @@
 //!
 //! The fix touches the product only, so there is one room: the final tree's. A change with test files of its own has a control
 //! run besides, which is a second run of the same command.
+//!
+//! Only a quiet machine tells: jobs of a cell may have a control group of their own, and beside other people's work a group
+//! gets more of the processors than a process does.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -59,7 +62,7 @@ struct Room {
     config: PathBuf,
     sysroot: PathBuf,
     cargo_home: PathBuf,
-    /// For what is made anew in each run.
+    /// For what is made anew in each run. Outside of this workspace, else cargo takes it for a forgotten member.
     scratch: PathBuf,
     /// Nobody's: no toolchain or cache of this user is found there.
     nobody: PathBuf,
@@ -88,7 +91,8 @@ impl Room {
             json!(CELL_REGISTRY)
         );
         std::fs::write(&config, text).context(config.display())?;
-        Ok(Self { repo, patch, config, sysroot, cargo_home, scratch: at("scratch"), nobody })
+        let scratch = std::env::temp_dir().join(format!("countersign-bench-room-{}", std::process::id()));
+        Ok(Self { repo, patch, config, sysroot, cargo_home, scratch, nobody })
     }
 
     /// One verdict, which has to be `verified` and to have used no room beside the final one and the base's, whether that was

@@ -52,13 +52,6 @@ pub(super) fn parse(wish: &Wish<'_>, timeout: Millis) -> Result<Commands, Refusa
     for text in wish.check_argv {
         argvs.push(json("--check-argv", text)?);
     }
-    if wish.deps == Some(args::Deps::Fetch) && wish.setup.is_some() {
-        return Err(Refusal::usage(
-            "--deps fetch cannot be used with --setup: it would run the setup again on the changed lockfile, and nothing \
-             shows that a setup command runs no code of a package; make the environment from the new lockfile first, and \
-             judge the work against that base",
-        ));
-    }
     Ok(Commands {
         checks: argvs.into_iter().map(|argv| check(wish, argv, timeout)).collect(),
         setup: wish.setup.map(|text| words("--setup", text)).transpose()?,

@@ -1,4 +1,5 @@
-//! mocha, jest and vitest: a reporter of ours. Each runner is a program of the project's own packages, so the reporter is as
+//! mocha, jest and vitest: a reporter of ours, and a canary: in mocha's process behind all tests, in jest and vitest in the world
+//! of each test file, into which the reporter puts one more set-up file. Each runner is a program of the project's own packages, so the reporter is as
 //! good as those, which come from the environment and which the agent cannot change.
 
 use countersign_guest::protocol::{OverlayFile, ReportFormat};
@@ -9,6 +10,8 @@ use crate::runner::base_name;
 
 /// Writes the lines; beside each reporter.
 const LINES: &str = include_str!("overlay/javascript_lines.cjs");
+/// What a canary says, which must not be taken for true.
+const LIES: &str = include_str!("overlay/javascript_lies.cjs");
 
 #[derive(Debug)]
 pub(super) struct Mocha;
@@ -51,11 +54,15 @@ fn with_options(argv: &[String], options: &[String]) -> Vec<String> {
     out
 }
 
-fn run(argv: &[String], options: &[String], reporter: String, content: &str, report: &str) -> Run {
+/// `own`: what is named by the run's number: the reporter, and the canary where that is a file of its own.
+fn run(argv: &[String], options: &[String], own: Vec<(String, &str)>, report: &str) -> Run {
     let mut run = Run::plain(&with_options(argv, options));
-    let file =
-        |path: String, content: &str| OverlayFile { path, content: content.to_owned(), executable: false };
-    run.overlay = vec![file(reporter, content), file("countersign_lines.cjs".to_owned(), LINES)];
+    let shared = [("countersign_lines.cjs".to_owned(), LINES), ("countersign_lies.cjs".to_owned(), LIES)];
+    run.overlay = own
+        .into_iter()
+        .chain(shared)
+        .map(|(path, content)| OverlayFile { path, content: content.to_owned(), executable: false })
+        .collect();
     run.report =
         Some(ReportPlan { source: ReportSource::File(report.to_owned()), format: ReportFormat::Lines });
     run
@@ -73,7 +80,7 @@ impl Adapter for Mocha {
     fn run(&self, argv: &[String], nonce: &str) -> Run {
         let reporter = format!("countersign_{nonce}.cjs");
         let options = ["--reporter".to_owned(), verifier(&reporter)];
-        run(argv, &options, reporter, include_str!("overlay/mocha_reporter.cjs"), "mocha")
+        run(argv, &options, vec![(reporter, include_str!("overlay/mocha_reporter.cjs"))], "mocha")
     }
 
     fn in_process(&self) -> bool {
@@ -99,7 +106,12 @@ impl Adapter for Jest {
             "--reporters=default".to_owned(),
             format!("--reporters={}", verifier(&reporter)),
         ];
-        run(argv, &options, reporter, include_str!("overlay/jest_reporter.cjs"), "jest")
+        let canary = format!("countersign_canary_{nonce}.cjs");
+        let own = vec![
+            (reporter, include_str!("overlay/jest_reporter.cjs")),
+            (canary, include_str!("overlay/jest_canary.cjs")),
+        ];
+        run(argv, &options, own, "jest")
     }
 
     fn in_process(&self) -> bool {
@@ -120,7 +132,12 @@ impl Adapter for Vitest {
     fn run(&self, argv: &[String], nonce: &str) -> Run {
         let reporter = format!("countersign_{nonce}.mjs");
         let options = ["--reporter=default".to_owned(), format!("--reporter={}", verifier(&reporter))];
-        run(argv, &options, reporter, include_str!("overlay/vitest_reporter.mjs"), "vitest")
+        let canary = format!("countersign_canary_{nonce}.mjs");
+        let own = vec![
+            (reporter, include_str!("overlay/vitest_reporter.mjs")),
+            (canary, include_str!("overlay/vitest_canary.mjs")),
+        ];
+        run(argv, &options, own, "vitest")
     }
 
     fn in_process(&self) -> bool {
@@ -168,6 +185,8 @@ mod tests {
         );
         let run = Vitest.run(&words("vitest run"), "N");
         assert!(run.argv.join(" ").ends_with("--reporter=/run/countersign/verifier/countersign_N.mjs"));
-        assert_eq!(run.overlay.len(), 2);
+        let brought: Vec<&str> = run.overlay.iter().map(|file| file.path.as_str()).collect();
+        let shared = ["countersign_lines.cjs", "countersign_lies.cjs"];
+        assert_eq!(brought, [&["countersign_N.mjs", "countersign_canary_N.mjs"], &shared[..]].concat());
     }
 }

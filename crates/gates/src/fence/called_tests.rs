@@ -119,3 +119,101 @@ fn what_the_checks_own_files_call_is_a_part_of_it_and_the_product_is_not() {
     let asked = plan.scan.iter().find(|file| file.kind == FenceKind::PackageJson).unwrap();
     assert!(asked.words.contains(&"audit".to_owned()), "{asked:?}");
 }
+
+/// Whether a changed file of the base is a part of the check.
+fn stops(files: Files<'_>, argv: &[&str], scope: &[&str], edit: &str) -> bool {
+    let (reason, rule) = decide(files, argv, scope, edit);
+    assert_eq!(reason.is_some(), rule == "check.called", "{argv:?} {edit}: {rule}");
+    reason.is_some()
+}
+
+#[test]
+fn a_package_of_the_tree_that_only_tests_need_is_a_part_of_the_check() {
+    const RUST: Files<'_> = &[
+        (
+            "Cargo.toml",
+            "[package]\nname = \"a\"\n[workspace]\nmembers = [\"crates/*\"]\n[workspace.dependencies]\nshared = { path = \"shared\" }\n\
+             [dependencies]\nboth = { path = \"vendor/both\" }\nengine = \"1\"\n\
+             [dev-dependencies]\nchecks = { path = \"vendor/checks\" }\nboth = { path = \"vendor/both\" }\nshared = { workspace = true }\n\
+             patched = \"1\"\nengine = \"1\"\nserver = { path = \"crates/server\" }\ntest-kit = { path = \"crates/test-kit\" }\n\
+             me = { path = \".\", package = \"a\" }\n\
+             [target.'cfg(unix)'.dev-dependencies]\nunix-checks = { path = \"./vendor/unix-checks/\" }\n\
+             [build-dependencies]\ncodegen = { path = \"codegen\" }\n\
+             [patch.crates-io]\npatched = { path = \"vendor/patched\" }\nengine = { path = \"vendor/engine\" }\n",
+        ),
+        ("crates/server/Cargo.toml", "[package]\nname = \"server\"\n"),
+        ("crates/server/src/lib.rs", ""),
+        ("crates/test-kit/Cargo.toml", "[package]\nname = \"test-kit\"\n"),
+        ("crates/test-kit/src/lib.rs", ""),
+        ("vendor/checks/src/lib.rs", ""),
+        ("vendor/unix-checks/src/lib.rs", ""),
+        ("vendor/both/src/lib.rs", ""),
+        ("vendor/patched/src/lib.rs", ""),
+        ("vendor/engine/src/lib.rs", ""),
+        ("shared/src/lib.rs", ""),
+        ("codegen/src/lib.rs", ""),
+        ("src/lib.rs", ""),
+    ];
+    let cargo = &["cargo", "test", "--offline"];
+    for path in [
+        "vendor/checks/src/lib.rs",
+        "+vendor/checks/build.rs",
+        "vendor/unix-checks/src/lib.rs",
+        "vendor/patched/src/lib.rs",
+        "shared/src/lib.rs",
+        "crates/test-kit/src/lib.rs",
+    ] {
+        assert!(stops(RUST, cargo, &[], path), "{path}");
+    }
+    for path in [
+        "src/lib.rs",
+        "vendor/both/src/lib.rs",
+        "vendor/engine/src/lib.rs",
+        "codegen/src/lib.rs",
+        "crates/server/src/lib.rs",
+    ] {
+        assert!(!stops(RUST, cargo, &[], path), "{path}");
+    }
+    // Who asks for a fix there says so.
+    assert!(!stops(RUST, cargo, &["vendor/checks/**"], "vendor/checks/src/lib.rs"));
+    assert!(stops(RUST, cargo, &["vendor/**"], "vendor/checks/src/lib.rs"));
+
+    const NODE: Files<'_> = &[
+        (
+            "package.json",
+            r#"{"dependencies": {"b": "file:./packages/b"}, "devDependencies": {"a": "file:vendor/a", "b": "link:packages/b", "jest": "30"}}"#,
+        ),
+        ("vendor/a/index.js", ""),
+        ("packages/b/index.js", ""),
+    ];
+    let jest = &["node_modules/.bin/jest"];
+    assert!(stops(NODE, jest, &[], "vendor/a/index.js"));
+    assert!(!stops(NODE, jest, &[], "packages/b/index.js"));
+
+    const PYTHON: Files<'_> = &[
+        ("requirements.txt", "-e ./lib/core\n"),
+        (
+            "requirements-dev.txt",
+            "# tools\npytest==8\n-e ./lib/util[all]\n--editable=lib/core\nfile:lib/more\n",
+        ),
+        ("lib/util/util.py", ""),
+        ("lib/more/more.py", ""),
+        ("lib/core/core.py", ""),
+    ];
+    let pytest = &["python3", "-m", "pytest"];
+    assert!(stops(PYTHON, pytest, &[], "lib/util/util.py") && stops(PYTHON, pytest, &[], "lib/more/more.py"));
+    assert!(!stops(PYTHON, pytest, &[], "lib/core/core.py"));
+
+    const GO: Files<'_> = &[
+        (
+            "go.mod",
+            "module m\nreplace example.org/testutil => ./internal/testutil\nreplace (\n\texample.org/b => ./b // tests\n)\n",
+        ),
+        ("internal/testutil/go.mod", "module example.org/testutil\n"),
+        ("internal/testutil/util.go", "package testutil\n"),
+        ("b/b.go", "package b\n"),
+    ];
+    let go = &["go", "test", "./..."];
+    assert!(stops(GO, go, &[], "internal/testutil/util.go"));
+    assert!(!stops(GO, go, &[], "b/b.go"));
+}

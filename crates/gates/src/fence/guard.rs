@@ -3,7 +3,7 @@
 use countersign_guest::protocol::{FenceKindGuard, GuardRule, WriteGuard};
 use countersign_tree::{GlobSet, TreePath};
 
-use super::{Active, Fence, LINKED, NAMED, literal_glob};
+use super::{Active, Fence, LINKED, NAMED, escaped, literal_glob};
 use crate::rules::{Means, RUNNER_MODULES, When};
 
 impl Fence {
@@ -20,6 +20,8 @@ impl Fence {
         protect.push(guard_rule("check.program", NAMED, named));
         let paths = || self.base.entries().iter().map(|entry| &entry.path);
         let called = self.called.files.keys().filter_map(literal_glob);
+        let dirs = self.called.dirs.keys().filter_map(|dir| std::str::from_utf8(dir).ok());
+        let called = called.chain(dirs.map(|dir| format!("{}/**", escaped(dir))));
         let absent = self.called.absent.keys().filter_map(|path| TreePath::new(path.clone()).ok());
         let absent: Vec<String> = absent.filter_map(|path| literal_glob(&path)).collect();
         protect.push(guard_rule(

@@ -101,6 +101,7 @@ pub(super) const NOTES: &[Rule] = &[
         ],
         "it decides which dependencies are used",
     ),
+    rule("note.submodules", L::Any, M::Noted, &[".gitmodules"], "git fetches submodules from where it says"),
     rule("note.ignore_file", L::Any, M::Noted, &["**/.gitignore", "**/.gitattributes"], "git reads it"),
     rule(
         "note.ci",

@@ -8,6 +8,7 @@ use std::io;
 use countersign_tree::TreePath;
 use countersign_types::Digest;
 
+use super::depends::depends;
 use super::javascript;
 use crate::protocol::{CallHow, CalledFile, CalledKind, CalledName};
 use crate::shell::{Word, words};
@@ -36,6 +37,7 @@ pub fn called(
     open: &dyn Fn(&Digest) -> io::Result<Vec<u8>>,
 ) -> Vec<CalledName> {
     let mut out = Vec::new();
+    let mut manifests = Vec::new();
     for file in files {
         let Ok(mut bytes) = open(&file.digest) else { continue };
         bytes.truncate(MAX_FILE);
@@ -49,8 +51,14 @@ pub fn called(
                     names.line(&command, 0);
                 }
             }
+            CalledKind::CargoToml
+            | CalledKind::NodeDependencies
+            | CalledKind::Requirements
+            | CalledKind::GoMod => manifests.push((file, text.into_owned())),
         }
     }
+    out.extend(depends(&manifests));
+    out.truncate(MAX_NAMES);
     out
 }
 

@@ -6,6 +6,7 @@
 mod attrs;
 mod called;
 mod canon;
+mod depends;
 mod go;
 mod ini;
 mod items;

@@ -100,7 +100,9 @@ fn load(git_dir: &Path, entries: &[Entry], segments: &Segments<'_>) -> io::Resul
     let mut import = FastImport::start(git_dir)?;
     let mut seen = HashSet::new();
     for entry in entries {
-        if seen.insert(entry.digest) {
+        if entry.mode == EntryMode::Gitlink {
+            import.link(entry.digest, &segments.read(&entry.digest)?)?;
+        } else if seen.insert(entry.digest) {
             let len = segments.len(&entry.digest)?;
             import
                 .blob(entry.digest, len, |out| segments.each(&entry.digest, |chunk| out.write_all(chunk)))?;
@@ -148,11 +150,7 @@ fn changes(raw: &[u8]) -> Outcome<(Vec<GitEntry>, Vec<TreePath>)> {
             "100644" => EntryMode::File,
             "100755" => EntryMode::Executable,
             "120000" => EntryMode::Symlink,
-            "160000" => {
-                return Err(Fault::candidate(format!(
-                    "the patch makes `{path}` a submodule, which is not supported"
-                )));
-            }
+            "160000" => EntryMode::Gitlink,
             _ => return Err(odd()),
         };
         put.push(GitEntry { path, mode, oid: Oid::from_hex(oid).ok_or_else(odd)? });

@@ -151,12 +151,7 @@ fn parse(
                 continue;
             }
             b"120000" => EntryMode::Symlink,
-            b"160000" => {
-                return Err(Fault::repository(format!(
-                    "`{path}` is a submodule, which is not supported: take it out of the commit, or add its files to \
-                     the repository itself"
-                )));
-            }
+            b"160000" => EntryMode::Gitlink,
             // Old gits wrote 100664 and other bits.
             file if file.starts_with(b"100") => {
                 let bits = std::str::from_utf8(file).ok().and_then(|t| u32::from_str_radix(t, 8).ok());

@@ -110,7 +110,9 @@ pub(super) fn fetch(
 ) -> Outcome<HashMap<Digest, Oid>> {
     let mut places: HashMap<Oid, Vec<usize>> = HashMap::with_capacity(wanted.len());
     let mut order = Vec::with_capacity(wanted.len());
-    for (at, entry) in wanted.iter().enumerate() {
+    let is_link = |(_, entry): &(usize, &GitEntry)| entry.mode == EntryMode::Gitlink;
+    let links: Vec<(usize, &GitEntry)> = wanted.iter().enumerate().filter(is_link).collect();
+    for (at, entry) in wanted.iter().enumerate().filter(|item| !is_link(item)) {
         places
             .entry(entry.oid)
             .or_insert_with(|| {
@@ -126,6 +128,17 @@ pub(super) fn fetch(
         let placing = root.map(|root| scope.spawn(move || place_all(root, wanted, segment, jobs)));
         let mut oids = HashMap::with_capacity(order.len());
         let fetched = (|| {
+            // The commit is another repository's, and nothing of it is asked for.
+            for (at, link) in links {
+                let id = link.oid.to_string();
+                let digest = Digest::of(id.as_bytes());
+                writer.append(digest, id.as_bytes()).map_err(|e| Fault::io("writing the contents", &e))?;
+                import.entries.push(entry(link.path.clone(), link.mode, id.len() as u64, digest));
+                let content = Content::Memory(id.into_bytes().into());
+                if placing.is_some() && queue.send(Job { content, places: vec![at] }).is_err() {
+                    break;
+                }
+            }
             for oid in &order {
                 let places = places.remove(oid).unwrap_or_default();
                 let (digest, len, content) = fetch_one(cat, *oid, writer, &wanted[places[0]])?;
@@ -234,6 +247,9 @@ pub(crate) fn dirty(
     let mut placer = write_workspace.then(|| Placer::new(&guest.root));
     let mut absent = HashSet::new();
     let mut oids: HashMap<TreePath, (EntryMode, Oid)> = HashMap::new();
+    let modules: HashMap<&TreePath, &GitEntry> =
+        commit.entries.iter().filter(|e| e.mode == EntryMode::Gitlink).map(|e| (&e.path, e)).collect();
+    let mut kept: Vec<GitEntry> = Vec::new();
     for raw in paths {
         let path = match TreePath::new(raw.as_slice()) {
             Ok(path) => path,
@@ -242,6 +258,13 @@ pub(crate) fn dirty(
                 continue;
             }
         };
+        // Which commit a submodule's own repository is at is not looked up in it: it stays where the commit has it.
+        if let Some(module) = modules.get(&path)
+            && source.dir(path.as_bytes()).is_ok()
+        {
+            kept.push((*module).clone());
+            continue;
+        }
         match read_raw(&source, &raw) {
             Ok((mode, bytes)) => {
                 let digest = Digest::of(&bytes);
@@ -269,6 +292,7 @@ pub(crate) fn dirty(
         .iter()
         .filter(|e| absent.contains(&e.path) && sparse.contains(e.path.as_bytes()))
         .cloned()
+        .chain(kept)
         .collect();
     let root = write_workspace.then_some(&guest.root);
     let mut more = Import::default();

@@ -62,6 +62,7 @@ const fn mode_bits(mode: EntryMode) -> u64 {
         EntryMode::File => 0o100_644,
         EntryMode::Executable => 0o100_755,
         EntryMode::Symlink => 0o120_000,
+        EntryMode::Gitlink => 0o160_000,
     }
 }
 

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, Stdio};
 use countersign_tree::{Entry, EntryMode, TreePath};
 use countersign_types::{Digest, Hasher};
 
-use super::{Stderr, TempDir, git_command, run_ok};
+use super::{Oid, Stderr, TempDir, git_command, run_ok};
 use crate::fault::Outcome;
 use crate::protocol::{Fault, Located, PatchChange, Reply};
 use crate::segment::Segments;
@@ -135,7 +135,9 @@ fn load(git_dir: &Path, changes: &[PatchChange], segments: &Segments<'_>) -> io:
     let after: Vec<Entry> = changes.iter().filter_map(|c| c.after.clone()).collect();
     let mut seen = HashSet::new();
     for entry in before.iter().chain(&after) {
-        if seen.insert(entry.digest) {
+        if entry.mode == EntryMode::Gitlink {
+            import.link(entry.digest, &segments.read(&entry.digest)?)?;
+        } else if seen.insert(entry.digest) {
             let len = segments.len(&entry.digest)?;
             import
                 .blob(entry.digest, len, |out| segments.each(&entry.digest, |chunk| out.write_all(chunk)))?;
@@ -171,6 +173,8 @@ pub(super) struct FastImport {
     input: BufWriter<ChildStdin>,
     stderr: Stderr,
     marks: HashMap<Digest, usize>,
+    /// Commits of other repositories.
+    links: HashMap<Digest, Oid>,
 }
 
 impl FastImport {
@@ -181,7 +185,16 @@ impl FastImport {
         let mut child = command.spawn()?;
         let stderr = Stderr::of(&mut child);
         let input = child.stdin.take().ok_or_else(|| io::Error::other("git was started without a pipe"))?;
-        Ok(Self { child, input: BufWriter::with_capacity(1 << 17, input), stderr, marks: HashMap::new() })
+        let input = BufWriter::with_capacity(1 << 17, input);
+        Ok(Self { child, input, stderr, marks: HashMap::new(), links: HashMap::new() })
+    }
+
+    /// The commit that a submodule's entry means.
+    pub(super) fn link(&mut self, digest: Digest, content: &[u8]) -> io::Result<()> {
+        let id = std::str::from_utf8(content).ok().and_then(Oid::from_hex);
+        let id = id.ok_or_else(|| io::Error::other("the commit of a submodule is none"))?;
+        self.links.insert(digest, id);
+        Ok(())
     }
 
     pub(super) fn blob(
@@ -216,13 +229,15 @@ impl FastImport {
             self.path(path)?;
         }
         for entry in put {
-            let mark = self.marks.get(&entry.digest).copied().unwrap_or_default();
-            let mode = match entry.mode {
-                EntryMode::File => "100644",
-                EntryMode::Executable => "100755",
-                EntryMode::Symlink => "120000",
-            };
-            write!(self.input, "M {mode} :{mark} ")?;
+            let mode = entry.mode.as_str();
+            if entry.mode == EntryMode::Gitlink {
+                let id = self.links.get(&entry.digest);
+                let id = id.ok_or_else(|| io::Error::other("the commit of a submodule is not known"))?;
+                write!(self.input, "M {mode} {id} ")?;
+            } else {
+                let mark = self.marks.get(&entry.digest).copied().unwrap_or_default();
+                write!(self.input, "M {mode} :{mark} ")?;
+            }
             self.path(&entry.path)?;
         }
         self.input.write_all(b"\n")

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
-use countersign_tree::{Entry, Manifest};
+use countersign_tree::{Entry, EntryMode, Manifest};
 use countersign_types::Digest;
 use rustix::fs::{Mode, Stat};
 
@@ -70,7 +70,8 @@ fn from_commit(guest: &mut Guest, git_dir: &Path, id: &str) -> Outcome<Vec<u8>> 
 
     let mut wanted = vec![commit.oid];
     wanted.extend(&commit.trees);
-    let mut blobs: Vec<Oid> = commit.entries.iter().map(|e| e.oid).collect();
+    let own = commit.entries.iter().filter(|e| e.mode != EntryMode::Gitlink);
+    let mut blobs: Vec<Oid> = own.map(|e| e.oid).collect();
     blobs.sort_unstable();
     blobs.dedup();
     wanted.extend(blobs);
@@ -104,7 +105,8 @@ fn add_stats(guest: &Guest, staged: &mut [Staged<'_>]) {
         for chunk in staged.chunks_mut(size) {
             scope.spawn(move || {
                 for entry in chunk {
-                    if let Some(known) = guest.known.get(entry.path) {
+                    let known = guest.known.get(entry.path);
+                    if let Some(known) = known.filter(|known| known.mode != EntryMode::Gitlink) {
                         entry.stat = stat_if_same(guest, known, entry.oid);
                     }
                 }
@@ -145,7 +147,10 @@ fn from_files(guest: &Guest) -> Outcome<Vec<u8>> {
     let mut import = FastImport::start(&private).map_err(disk)?;
     let mut oids: HashMap<Digest, Oid> = HashMap::new();
     let manifest: &Manifest = &guest.known;
-    for entry in manifest.entries() {
+    // Which commit a submodule is at is known of a commit only, and a plain directory has no submodule.
+    let own: Vec<Entry> =
+        manifest.entries().iter().filter(|e| e.mode != EntryMode::Gitlink).cloned().collect();
+    for entry in &own {
         if oids.contains_key(&entry.digest) {
             continue;
         }
@@ -154,10 +159,9 @@ fn from_files(guest: &Guest) -> Outcome<Vec<u8>> {
         let len = bytes.len() as u64;
         import.blob(entry.digest, len, |out| out.write_all(&bytes)).map_err(disk)?;
     }
-    import.commit("main", "base", None, &[], manifest.entries()).map_err(disk)?;
+    import.commit("main", "base", None, &[], &own).map_err(disk)?;
     import.finish().map_err(disk)?;
-    let staged: Vec<Staged<'_>> = manifest
-        .entries()
+    let staged: Vec<Staged<'_>> = own
         .iter()
         .filter_map(|e| {
             let oid = *oids.get(&e.digest)?;

@@ -41,6 +41,18 @@ fn scan_with(changes: &[PatchChange], segments: &Segments<'_>) -> io::Result<Rep
     let mut findings = Vec::new();
     for change in changes {
         findings.extend(paths::findings(change));
+        let sides = [&change.before, &change.after];
+        if sides.into_iter().flatten().any(|entry| entry.mode == EntryMode::Gitlink) {
+            let text = match &change.after {
+                Some(after) if after.mode == EntryMode::Gitlink => {
+                    let id = segments.read(&after.digest)?;
+                    format!("a submodule, now at commit {}", crate::fault::shown_bytes(&id))
+                }
+                _ => "a submodule that is gone".to_owned(),
+            };
+            findings.push(finding(HygieneKind::Submodule, &change.path, None, text));
+            continue;
+        }
         let Some(after) = &change.after else { continue };
         if known.contains(&after.digest) {
             continue;
@@ -67,7 +79,7 @@ fn scan_with(changes: &[PatchChange], segments: &Segments<'_>) -> io::Result<Rep
             continue;
         }
         let before = match &change.before {
-            Some(before) if before.mode != EntryMode::Symlink && before.size <= MAX_TEXT => {
+            Some(before) if before.mode.is_file() && before.size <= MAX_TEXT => {
                 segments.read(&before.digest)?
             }
             _ => Vec::new(),

@@ -1,6 +1,6 @@
 // Countersign's lines: what reporters for JavaScript runners write where the verifier reads them.
 'use strict';
-const { openSync, writeSync } = require('node:fs');
+const { openSync, readFileSync, writeSync } = require('node:fs');
 const { createHash } = require('node:crypto');
 const path = require('node:path');
 
@@ -8,10 +8,12 @@ const path = require('node:path');
 const { stringify } = JSON;
 const LONGEST_ID = 3000;
 
-/** Appends to the report of the run whose number stands in the reporter's own file name. */
+/** The number of the run, which stands in the reporter's own file name. */
+exports.nonce = (reporter) => path.basename(reporter).replace(/\.[cm]?js$/, '').split('_').pop();
+
+/** Appends to the report of the reporter's run. */
 exports.open = (reporter, runner) => {
-  const nonce = path.basename(reporter).replace(/\.[cm]?js$/, '').split('_').pop();
-  const report = openSync(`/run/countersign/report/${nonce}/${runner}`, 'a', 0o600);
+  const report = openSync(`/run/countersign/report/${exports.nonce(reporter)}/${runner}`, 'a', 0o600);
   const pid = process.pid;
   return (fields) => {
     // A process that a test forked must not speak for us.
@@ -31,3 +33,21 @@ exports.id = (parts) => {
 };
 
 exports.relative = (file) => (file ? path.relative(process.cwd(), file) : '');
+
+/** What the canary of each file said. One that began in any and did not come to its end where tests passed is broken. */
+exports.canaries = (reporter, name, passed) => {
+  const seen = new Map();
+  try {
+    const text = readFileSync(`/run/countersign/report/${exports.nonce(reporter)}/${name}`, 'utf8');
+    for (const entry of text.split('\n').filter(Boolean)) {
+      const { file, status } = JSON.parse(entry);
+      if (status !== 'begin' || !seen.has(file)) seen.set(file, status);
+    }
+  } catch {
+    return new Map();
+  }
+  for (const file of passed) if (!['failed', 'passed'].includes(seen.get(file))) seen.set(file, 'error');
+  // Behind a file without a test that passed no hook runs.
+  for (const [file, status] of seen) if (!passed.has(file) && status !== 'passed') seen.delete(file);
+  return seen;
+};

@@ -4,6 +4,7 @@
 // the same kind, behind everything that the tests imported.
 'use strict';
 const { open, id, relative } = require('./countersign_lines.cjs');
+const { told, ofAssert } = require('./countersign_lies.cjs');
 const line = open(__filename, 'mocha');
 
 const titles = (test) => test.titlePath();
@@ -71,20 +72,51 @@ function watch(suite, threw = new WeakSet()) {
 }
 
 /** What a test that must fail is reported as; undefined where none could be made. */
-function canary(runner) {
+async function canary(runner) {
+  const lies = await allLies();
   return new Promise((resolve) => {
     const Suite = runner.suite.constructor;
     const suite = new Suite('countersign canary', undefined, true);
     const Test = findTest(runner.suite);
     if (!Test) return resolve(undefined);
-    const assert = require('node:assert');
-    suite.addTest(new Test('canary', () => assert.strictEqual(1, 2)));
+    suite.addTest(
+      new Test('canary', () => {
+        // It fails as the tests do: by an assertion that throws.
+        if (told(lies) !== 'passed') lies[0]();
+      }),
+    );
     const again = new runner.constructor(suite, {});
     let status = 'error';
     again.on('pass', () => { status = 'passed'; });
     again.on('fail', () => { status = 'failed'; });
     again.run(() => resolve(status), {});
   });
+}
+
+/** Lies to node's `assert` and, where the project has it, to chai. */
+async function allLies() {
+  const assert = require('node:assert');
+  const lies = [...ofAssert(assert), ...ofAssert(assert.strict)];
+  try {
+    const { createRequire } = require('node:module');
+    const main = createRequire(require('node:path').join(process.cwd(), 'package.json')).resolve('chai');
+    const chai = await import(require('node:url').pathToFileURL(main).href);
+    const { assert: own, expect } = chai.expect ? chai : chai.default;
+    lies.push(
+      () => own.equal(1, 2),
+      () => own.strictEqual(1, 2),
+      () => own.deepEqual({ a: 1 }, { a: 2 }),
+      () => own.isTrue(false),
+      () => expect(1).to.equal(2),
+      () => expect({ a: 1 }).to.deep.equal({ a: 2 }),
+      () => expect([1]).to.include(2),
+      () => expect(false).to.be.true,
+      () => expect(() => {}).to.throw(),
+    );
+  } catch {
+    // The project does not have it.
+  }
+  return lies;
 }
 
 function findTest(suite) {
