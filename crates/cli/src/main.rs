@@ -15,6 +15,7 @@ mod demo;
 mod diff;
 mod doctor;
 mod events;
+mod evidence;
 mod exit;
 mod files;
 mod gate;
@@ -68,6 +69,8 @@ fn dispatch(cli: Cli) -> u8 {
         Command::Ask(args) => run::ask(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::Profile(command) => profile::profile(&command),
+        Command::Verify(args) => evidence::verify(&args),
+        Command::Key(command) => evidence::key(&command),
         Command::List(args) => list::list(&args),
         Command::Show(args) => show::show(&args),
         Command::Events(args) => events::events(&args),

@@ -75,7 +75,7 @@ pub(crate) struct RunResult {
     pub(crate) mutants: Option<Mutants>,
     /// When the provider's limit ends, milliseconds since the Unix epoch.
     pub(crate) reset_at: Option<Millis>,
-    /// Signed evidence; not made yet by this version.
+    /// The directory with the evidence of a turn that has ended; None where none could be written, which is in `degraded`.
     pub(crate) bundle: Option<String>,
 }
 
@@ -279,7 +279,9 @@ impl RunResult {
                 stuck: view.stuck.map(FindingResult::of),
             },
             reset_at: view.reset_at,
-            bundle: None,
+            bundle: Some(dir.join(format!("{}.bundle", view.id)))
+                .filter(|bundle| crate::files::exists(bundle))
+                .map(|bundle| bundle.to_string_lossy().into_owned()),
         }
     }
 

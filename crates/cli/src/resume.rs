@@ -102,5 +102,6 @@ async fn prepare(
         format: args.format,
         trace: args.trace,
         signals: Arc::clone(signals),
+        settings: None,
     })
 }

@@ -20,7 +20,7 @@ struct Shown {
 }
 
 #[derive(Debug, Serialize)]
-struct Entry {
+pub(crate) struct Entry {
     seq: u64,
     at: u64,
     role: &'static str,

@@ -41,6 +41,11 @@ pub(crate) struct BaseSeen {
 }
 
 impl BaseSeen {
+    /// Every room that the base was run in.
+    pub(crate) fn rooms(&self) -> impl Iterator<Item = &RoomEvidence> {
+        self.rooms.iter().chain(self.held_out.as_ref().map(|ran| &ran.room))
+    }
+
     /// How long its runs took.
     pub(crate) fn wall(&self) -> Millis {
         Millis(self.rooms.iter().fold(0, |sum, room| sum.saturating_add(room.wall_ms.0)))

@@ -142,6 +142,14 @@ pub struct RoomEvidence {
     pub canary: Canary,
 }
 
+impl RoomEvidence {
+    /// Not one of the base runs before the agent started.
+    #[must_use]
+    pub const fn is_of_attempt(&self) -> bool {
+        !matches!(self.role, RoomRole::Base)
+    }
+}
+
 /// What a room is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

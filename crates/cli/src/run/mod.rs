@@ -229,7 +229,11 @@ pub(crate) fn execute(wish: &Wish<'_>, home: Option<PathBuf>) -> RunResult {
         Err(refusal) => {
             record(&runtime, &id, &known, &refusal);
             let task = known.task.as_deref().map(str::as_bytes);
-            RunResult::refused(Some(id), task, &armed, &refusal)
+            let mut result = RunResult::refused(Some(id), task, &armed, &refusal);
+            if let Some(home) = &known.home {
+                runtime.block_on(crate::evidence::attach(home, &mut result, None));
+            }
+            result
         }
     };
     signals.end();
@@ -327,6 +331,7 @@ fn prepare(
         format: wish.common.format,
         trace: wish.common.trace,
         signals: Arc::clone(signals),
+        settings: Some(settings::listed(&resolved)),
     };
     if scouting {
         let found = runtime.block_on(session::scout(&prepared))?;

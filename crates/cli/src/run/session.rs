@@ -9,6 +9,7 @@ use countersign_store::Store as _;
 use countersign_types::{Digest, Outcome, PrincipalId, Reason, SessionId, TenantId};
 
 use crate::args::{Format, TraceMode};
+use crate::evidence;
 use crate::home::Home;
 use crate::lease;
 use crate::ports::{MachineClock, MachineIds, SessionFiles};
@@ -38,6 +39,8 @@ pub(crate) struct Prepared {
     pub(crate) format: Format,
     pub(crate) trace: TraceMode,
     pub(crate) signals: Arc<Signals>,
+    /// Each setting with its source; None for a session that goes on.
+    pub(crate) settings: Option<serde_json::Value>,
 }
 
 impl Prepared {
@@ -123,7 +126,11 @@ async fn drive(prepared: &Prepared, driving: impl Future<Output = Result<Ended, 
         () = prepared.signals.insisted() => {}
     }
     match ended {
-        Ok(Ended::Over(_) | Ended::Parked(_)) => shown(&prepared.home, &prepared.id).await,
+        Ok(Ended::Over(_) | Ended::Parked(_)) => {
+            let mut result = shown(&prepared.home, &prepared.id).await;
+            evidence::attach(&prepared.home, &mut result, prepared.settings.clone()).await;
+            result
+        }
         Ok(Ended::Idle) => {
             let refusal = Refusal::usage("there is nothing to do: the session has no turn that was approved");
             RunResult::refused(Some(prepared.id.clone()), None, &[], &refusal)

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use countersign_config::{Layer, Layers, MAX_CONFIG_FILE, Resolved, Setting, UserConfig};
-use countersign_types::{Reason, Trust};
+use countersign_types::{Millis, Reason, Trust};
 
 use crate::refusal::Refusal;
 use crate::run::Wish;
@@ -59,4 +59,34 @@ pub(super) fn resolve(wish: &Wish<'_>, trust: Setting<Trust>, file: UserConfig) 
         }
     };
     Ok(countersign_config::resolve(wish.preset, trust, &Layers { flags, env_model, file })?)
+}
+
+/// Each setting with its source and value, for evidence: what was resolved, not what was said.
+pub(super) fn listed(resolved: &Resolved) -> serde_json::Value {
+    use serde_json::json;
+    fn one<T: std::fmt::Display>(setting: &Setting<T>) -> serde_json::Value {
+        serde_json::json!({ "value": setting.value.to_string(), "source": setting.source.to_string() })
+    }
+    fn maybe<T: std::fmt::Display>(setting: Option<&Setting<T>>) -> serde_json::Value {
+        setting.map_or(serde_json::Value::Null, one)
+    }
+    let address = resolved.base_url.as_ref().map(|url| crate::text::address(&url.value));
+    let number = |setting: &Setting<Millis>| json!({ "value": setting.value.0, "unit": "ms", "source": setting.source.to_string() });
+    json!({
+        "preset": { "name": resolved.preset.name, "canonical": resolved.canonical },
+        "trust": one(&resolved.trust),
+        "model": maybe(resolved.model.as_ref()),
+        "base_url": address,
+        "sandbox": maybe(resolved.sandbox.as_ref()),
+        "network": one(&resolved.network),
+        "max_turns": one(&resolved.max_turns),
+        "max_tokens": maybe(resolved.max_tokens.as_ref()),
+        "max_cost": maybe(resolved.max_cost.as_ref()),
+        "deadline": number(&resolved.deadline),
+        "check_timeout": number(&resolved.check_timeout),
+        "command_timeout": number(&resolved.command_timeout),
+        "attempts": one(&resolved.attempts),
+        // No table of prices is built in.
+        "prices": null,
+    })
 }

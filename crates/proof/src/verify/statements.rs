@@ -278,7 +278,8 @@ fn result(bundle: &Bundle, turn: &Turn, buffer: &mut Vec<u8>, findings: &mut Vec
         ("outcome", json!(turn.outcome), false),
         ("reason", json!(turn.reason), false),
         ("exit_code", json!(turn.exit_code), false),
-        ("tree", json!(turn.final_tree), false),
+        // Where nothing was sealed, it names the last checkpoint, which nobody judged.
+        ("tree", turn.final_tree.map_or_else(|| value["tree"].clone(), |tree| json!(tree)), false),
     ];
     for (field, wanted, may_be_null) in fields {
         let is = value.get(field);

@@ -1,0 +1,126 @@
+//! `verify`: checks a bundle offline. Nothing that is recorded in it is started.
+
+use std::path::Path;
+
+use countersign_engine::Clock as _;
+use countersign_proof::verify::{LIMITS, Options, Policy, Report, SignatureState, verify as verify_bundle};
+use countersign_types::Reason;
+
+use super::keys;
+use crate::args::{Format, TextOrJson, VerifyArgs};
+use crate::ports::MachineClock;
+use crate::refusal::Refusal;
+use crate::{exit, files, home, render, terminal, text};
+
+/// The largest verdict of another verifier, bytes.
+const MAX_VERDICT: u64 = 1 << 20;
+/// The largest policy, bytes.
+const MAX_POLICY: u64 = 256 << 10;
+
+pub(crate) fn verify(args: &VerifyArgs) -> u8 {
+    let format = if args.format == TextOrJson::Json { Format::Json } else { Format::Text };
+    match report(args) {
+        Ok(report) => {
+            show(args.format, &args.bundle, &report);
+            if report.accepted() { exit::DONE } else { exit::NEGATIVE }
+        }
+        Err(refusal) => render::refused(format, &refusal),
+    }
+}
+
+fn report(args: &VerifyArgs) -> Result<Report, Refusal> {
+    let trust = match &args.trusted_keys {
+        Some(path) => keys::read_trust(path)?,
+        None => keys::trusted(&home::path()?)?,
+    };
+    let mut policy = match &args.policy {
+        Some(path) => policy(path)?,
+        None => Policy::default(),
+    };
+    policy.require_verified |= args.require.is_some();
+    policy.min_strength = policy.min_strength.max(args.min_strength);
+    let verdicts = args
+        .verdict
+        .iter()
+        .map(|path| {
+            files::read_regular(path, MAX_VERDICT)
+                .map_err(|what| Refusal::usage(format!("--verdict {}: {what}", path.display())))
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let options = Options { trust: &trust, policy: &policy, now: MachineClock.now(), verdicts: &verdicts };
+    verify_bundle(&args.bundle, &options).map_err(|error| {
+        Refusal::usage(format!("{} cannot be read as a bundle's directory: {error}", args.bundle.display()))
+    })
+}
+
+fn policy(path: &Path) -> Result<Policy, Refusal> {
+    let refuse =
+        |what: String| Refusal::new(Reason::Config, format!("the policy {}: {what}", path.display()));
+    let bytes = files::read_regular(path, MAX_POLICY).map_err(refuse)?;
+    let text = String::from_utf8(bytes).map_err(|_| refuse("it is not UTF-8".to_owned()))?;
+    Policy::read(&text).map_err(|why| refuse(why.to_string()))
+}
+
+fn show(format: TextOrJson, bundle: &Path, report: &Report) {
+    if format == TextOrJson::Json {
+        let shown = serde_json::json!({
+            "schema": "countersign.verification/1",
+            "accepted": report.accepted(),
+            "intact": report.intact(),
+            "report": report,
+            "limits": LIMITS,
+        });
+        terminal::out_line(&shown.to_string());
+        return;
+    }
+    terminal::out_bytes(text::safe(&for_people(bundle, report)).as_bytes());
+}
+
+fn for_people(bundle: &Path, report: &Report) -> String {
+    let mut out = format!("{}\n", bundle.display());
+    let mut line = |name: &str, value: String| out.push_str(&format!("  {name:<10}{value}\n"));
+    let intact = if report.intact() { "yes, everything in it fits together" } else { "NO" };
+    line("intact", intact.to_owned());
+    let signers: Vec<String> = report
+        .signers
+        .iter()
+        .map(|signer| {
+            format!(
+                "{} as {}",
+                signer.name.as_deref().unwrap_or(signer.key_id.as_str()),
+                signer.role.as_str()
+            )
+        })
+        .collect();
+    let by = if signers.is_empty() { String::new() } else { format!(": {}", signers.join(", ")) };
+    let why = report.unsigned.map_or_else(String::new, |why| format!(" ({})", why.as_str()));
+    line("signature", format!("{}{why}{by}", report.signature));
+    if let Some(claims) = &report.claims {
+        line("says", format!("{} ({})", claims.outcome, claims.reason.as_str()));
+        if let Some(strength) = claims.strength {
+            let how = if strength.in_process { ", in process" } else { "" };
+            line("strength", format!("{}{how}", strength.level));
+        }
+        line("session", format!("{} turn {}, ended {}", claims.session, claims.turn, claims.ended_at));
+        if let Some(tree) = claims.final_tree {
+            line("tree", tree.to_string());
+        }
+    }
+    for finding in &report.findings {
+        line("finding", finding.to_string());
+    }
+    if report.untold > 0 {
+        line("", format!("and {} more", report.untold));
+    }
+    for failure in &report.failures {
+        line("policy", failure.to_string());
+    }
+    if report.signature == SignatureState::UnknownSigner {
+        line("hint", "`countersign key trust --name NAME FILE` trusts a key; a key in the bundle itself is no reason to".to_owned());
+    }
+    line("accepted", if report.accepted() { "yes" } else { "no" }.to_owned());
+    for limit in LIMITS {
+        line("limit", (*limit).to_owned());
+    }
+    out
+}

@@ -1,0 +1,192 @@
+//! Evidence from a person's view: every ended turn leaves a bundle, stock tools and `verify` accept it, and it falls apart when it
+//! is touched.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+#[path = "common/project.rs"]
+mod project;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Ended, Place};
+use project::{PROJECT, checked, edit, finish, place, repository, script, sh};
+use serde_json::{Value, json};
+
+fn played(place: &Place, turns: &Value, extra: &[&str]) -> Ended {
+    repository(place, PROJECT);
+    let model = script(place, "m.json", turns);
+    checked(place, &model, extra)
+}
+
+fn bundle(result: &Value) -> PathBuf {
+    assert_eq!(result["degraded"], json!([]), "{result}");
+    PathBuf::from(result["bundle"].as_str().unwrap())
+}
+
+fn verify(place: &Place, bundle: &Path, extra: &[&str]) -> (Option<i32>, Value) {
+    let dir = bundle.to_str().unwrap();
+    let ended = place.run(&[&["verify", dir, "--format", "json"], extra].concat());
+    (ended.code, serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}")))
+}
+
+#[test]
+fn a_verified_turn_is_signed_and_only_a_trusted_key_makes_it_accepted() {
+    let Some(place) = place("a_verified_turn_is_signed_and_only_a_trusted_key_makes_it_accepted") else {
+        return;
+    };
+    let result = played(&place, &json!([edit("answer", "41", "42"), finish("Done.")]), &["--probe", "true"])
+        .ended("verified", "checks_passed");
+    let bundle = bundle(&result);
+    // Made at first use, and trusted by nobody.
+    let (code, report) = verify(&place, &bundle, &[]);
+    assert_eq!((code, &report["intact"]), (Some(2), &json!(true)), "{report}");
+    assert_eq!(report["report"]["signature"], "unknown_signer", "{report}");
+    assert_eq!(place.run(&["key", "trust", "--name", "me"]).code, Some(0));
+    let (code, report) = verify(&place, &bundle, &["--require", "verified", "--min-strength", "red_before"]);
+    assert_eq!((code, &report["accepted"]), (Some(0), &json!(true)), "{report}");
+    assert_eq!(report["report"]["signature"], "trusted");
+    assert_eq!(report["report"]["claims"]["outcome"], "verified");
+    let (code, report) = verify(&place, &bundle, &["--min-strength", "held_out"]);
+    assert_eq!(code, Some(2), "{report}");
+    // Somebody else's home knows nobody.
+    let nobody = place.write("nobody.toml", "version = 1\n").display().to_string();
+    let (code, report) = verify(&place, &bundle, &["--trusted-keys", &nobody]);
+    assert_eq!((code, &report["report"]["signature"]), (Some(2), &json!("unknown_signer")));
+    // The machine's own tools.
+    let sums = Command::new("sha256sum")
+        .args(["--strict", "--quiet", "-c", "SHA256SUMS"])
+        .current_dir(&bundle)
+        .status()
+        .unwrap();
+    assert!(sums.success());
+    // `show` names it; a second look writes nothing over it.
+    let id = result["session"].as_str().unwrap();
+    let shown: Value = serde_json::from_str(&place.run(&["show", id, "--format", "json"]).stdout).unwrap();
+    assert_eq!(shown["result"]["bundle"], result["bundle"]);
+}
+
+#[test]
+fn every_kind_of_ending_leaves_a_bundle_that_says_it() {
+    let Some(place) = place("every_kind_of_ending_leaves_a_bundle_that_says_it") else { return };
+    assert_eq!(place.run(&["key", "trust", "--name", "me"]).code, Some(0));
+    let cases: &[(&str, &str, Value, &[&str])] = &[
+        ("unverified", "check_failed", json!([edit("answer", "41", "40"), finish("Done.")]), &[]),
+        ("unverified", "no_change", json!([finish("Done.")]), &[]),
+        ("tampered", "protected_files", json!([sh("echo exit 0 > tests/check.sh"), finish("Done.")]), &[]),
+        (
+            "scope_violation",
+            "paths",
+            json!([sh("echo 42 > answer; echo > x"), finish("Done.")]),
+            &["--scope", "answer"],
+        ),
+        ("capped", "turns", json!([sh("true"), sh("echo")]), &["--max-turns", "1"]),
+        ("provider_error", "auth", json!([{ "error": { "status": 401 } }]), &[]),
+        ("setup_error", "already_green", json!([finish("Done.")]), &["--check", "true"]),
+    ];
+    for (outcome, reason, turns, extra) in cases {
+        let result = played(&place, turns, extra).ended(outcome, reason);
+        let (code, report) = verify(&place, &bundle(&result), &[]);
+        assert_eq!(code, Some(0), "{outcome}/{reason}: {report}");
+        assert_eq!(report["report"]["claims"]["outcome"], *outcome);
+        assert_eq!(report["report"]["passed_by"], json!([]));
+        let (code, _) = verify(&place, &bundle(&result), &["--require", "verified"]);
+        assert_eq!(code, Some(2), "{outcome}/{reason}");
+    }
+    // A refusal that never had a contract.
+    let refused = place.run(&[
+        "run",
+        "t",
+        "--trust",
+        "trusted-local",
+        "--check",
+        "true",
+        "--repo",
+        "/nowhere",
+        "--model",
+        "scripted:/nowhere",
+        "--format",
+        "json",
+    ]);
+    let result = refused.json();
+    assert_eq!(result["outcome"], "setup_error");
+}
+
+#[test]
+fn a_bundle_falls_apart_when_it_is_touched() {
+    let Some(place) = place("a_bundle_falls_apart_when_it_is_touched") else { return };
+    assert_eq!(place.run(&["key", "trust", "--name", "me"]).code, Some(0));
+    let result = played(&place, &json!([edit("answer", "41", "42"), finish("Done.")]), &[])
+        .ended("verified", "checks_passed");
+    let whole = bundle(&result);
+    assert_eq!(verify(&place, &whole, &[]).0, Some(0));
+    let files = |dir: &Path| -> Vec<PathBuf> {
+        let listed = Command::new("find").args([".", "-type", "f"]).current_dir(dir).output().unwrap();
+        String::from_utf8(listed.stdout).unwrap().lines().map(PathBuf::from).collect()
+    };
+    let copy = place.path("copy.bundle");
+    let again = || {
+        let _ = std::fs::remove_dir_all(&copy);
+        assert!(Command::new("cp").args(["-r"]).arg(&whole).arg(&copy).status().unwrap().success());
+    };
+    for file in files(&whole) {
+        again();
+        let path = copy.join(&file);
+        let mut bytes = std::fs::read(&path).unwrap();
+        if bytes.is_empty() {
+            continue;
+        }
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        let (code, report) = verify(&place, &copy, &[]);
+        assert_eq!((code, &report["intact"]), (Some(2), &json!(false)), "{}: {report}", file.display());
+        again();
+        std::fs::remove_file(copy.join(&file)).unwrap();
+        assert_eq!(verify(&place, &copy, &[]).0, Some(2), "{} is gone", file.display());
+    }
+    again();
+    std::fs::write(copy.join("extra"), "x").unwrap();
+    assert_eq!(verify(&place, &copy, &[]).0, Some(2));
+}
+
+#[test]
+fn no_secret_is_in_a_bundle_and_a_host_tier_is_not_signed() {
+    let Some(place) = place("no_secret_is_in_a_bundle_and_a_host_tier_is_not_signed") else { return };
+    let key = place.write("key", "sk-a-secret-that-nobody-may-see\n").display().to_string();
+    let turns = json!([sh("echo sk-a-secret-that-nobody-may-see; echo 42 > answer"), finish("Done.")]);
+    let result = played(&place, &turns, &["--sandbox", "host"]).ended("verified", "checks_passed");
+    let dir = PathBuf::from(result["bundle"].as_str().unwrap());
+    let (code, report) = verify(&place, &dir, &[]);
+    assert_eq!((code, &report["report"]["signature"]), (Some(2), &json!("absent")), "{report}");
+    assert_eq!(report["report"]["unsigned"], "host_tier");
+    let _ = key;
+}
+
+#[test]
+fn keys_are_made_once_and_shown_in_the_forms_that_tools_read() {
+    let Some(place) = place("keys_are_made_once_and_shown_in_the_forms_that_tools_read") else { return };
+    let path = place.path("ci.key").display().to_string();
+    let made = place.run(&["key", "new", &path, "--format", "json"]);
+    let made: Value = serde_json::from_str(&made.stdout).unwrap();
+    assert!(made["openssh"].as_str().unwrap().starts_with("ssh-ed25519 "));
+    assert!(made["pem"].as_str().unwrap().starts_with("-----BEGIN PUBLIC KEY-----"));
+    assert_eq!(place.run(&["key", "new", &path]).code, Some(1), "never over another");
+    use std::os::unix::fs::PermissionsExt as _;
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let shown = place.run(&["key", "show", &path, "--format", "json"]);
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(shown["key_id"], made["key_id"]);
+    for wrong in
+        [&["--name", ""][..], &["--name", "a", "--role", "x"], &["--name", "a", "--not-after", "soon"]]
+    {
+        assert_eq!(place.run(&[&["key", "trust", &path], wrong].concat()).code, Some(1), "{wrong:?}");
+    }
+    assert_eq!(place.run(&["key", "trust", &path, "--name", "ci", "--role", "runner"]).code, Some(0));
+    assert_eq!(place.run(&["key", "trust", &path, "--name", "ci"]).code, Some(1), "a name stands once");
+    let listed: Value =
+        serde_json::from_str(&place.run(&["key", "list", "--format", "json"]).stdout).unwrap();
+    assert_eq!((&listed[0]["name"], &listed[0]["roles"]), (&json!("ci"), &json!(["runner"])));
+    assert_eq!(place.run(&["verify", "/nowhere"]).code, Some(1));
+    assert_eq!(place.run(&["verify", place.path("").to_str().unwrap()]).code, Some(2));
+}

@@ -1,0 +1,107 @@
+//! What a turn's rooms wrote, and when it ended: for bundles.
+
+use std::collections::BTreeSet;
+
+use countersign_gates::{CheckEvidence, RoomEvidence};
+use countersign_kernel::{EffectResult, Event};
+use countersign_store::{Loaded, Store};
+use countersign_types::{EffectId, Millis, SessionId};
+
+use crate::checks::BaseSeen;
+use crate::error::EngineError;
+use crate::journal::{read_event, replay};
+
+/// One room of a turn.
+#[derive(Clone, Debug)]
+pub struct RoomRecord {
+    /// The check of the contract, from 0.
+    pub check: u32,
+    /// Which try to end it belongs to, from 1; None for the base before the agent started.
+    pub attempt: Option<u32>,
+    pub room: RoomEvidence,
+    /// Of the check that this room was used for; None for the base.
+    pub evidence: Option<CheckEvidence>,
+    /// What the run that decided wrote, of that room only. Redacted and cut.
+    pub stdout: Option<Vec<u8>>,
+    pub stderr: Option<Vec<u8>>,
+}
+
+/// Everything that a bundle needs besides the view of a session.
+#[derive(Clone, Debug)]
+pub struct Records {
+    /// When the turn ended; None: it has not.
+    pub ended_at: Option<Millis>,
+    /// The journal's lines from the first to the one that ended the turn, without newlines.
+    pub lines: Vec<String>,
+    pub rooms: Vec<RoomRecord>,
+}
+
+/// Reads a session's records.
+pub async fn records(store: &dyn Store, id: &SessionId) -> Result<Records, EngineError> {
+    let loaded = store.load(id).await?;
+    let mut records = Records { ended_at: None, lines: Vec::new(), rooms: Vec::new() };
+    for event in &loaded.events {
+        records.lines.push(event.line.clone());
+        if matches!(read_event(event)?, Event::TurnEnded { .. }) {
+            records.ended_at = Some(event.at);
+            break;
+        }
+    }
+    // A run that was refused before it had a contract has no rooms and nothing to replay.
+    let refused = loaded.events.first().map(read_event).transpose()?;
+    if !matches!(refused, Some(Event::TurnEnded { .. })) {
+        records.rooms = rooms(store, id, &loaded).await?;
+    }
+    Ok(records)
+}
+
+async fn rooms(store: &dyn Store, id: &SessionId, loaded: &Loaded) -> Result<Vec<RoomRecord>, EngineError> {
+    let (_, _, events) = replay(store, id, &loaded.events).await?;
+    let mut rooms = Vec::new();
+    let (mut attempt, mut base_checks) = (0, 0_u32);
+    let mut seen: BTreeSet<EffectId> = BTreeSet::new();
+    for (seq, event) in &events {
+        match event {
+            Event::AttemptBegun { attempt: begun, .. } => attempt = *begun,
+            Event::EffectCompleted { result: EffectResult::BaseRun { .. }, .. } => {
+                let bytes = store.payload(id, *seq, "seen").await?;
+                let base: BaseSeen =
+                    serde_json::from_slice(&bytes).map_err(|error| EngineError::Bug(error.to_string()))?;
+                for room in base.rooms() {
+                    rooms.push(RoomRecord {
+                        check: base_checks,
+                        attempt: None,
+                        room: room.clone(),
+                        evidence: None,
+                        stdout: None,
+                        stderr: None,
+                    });
+                }
+                base_checks += 1;
+            }
+            Event::EffectCompleted { effect, result: EffectResult::Room { .. } } if seen.insert(*effect) => {
+                let bytes = store.payload(id, *seq, "evidence").await?;
+                let evidence: CheckEvidence =
+                    serde_json::from_slice(&bytes).map_err(|error| EngineError::Bug(error.to_string()))?;
+                let after = evidence.rooms.iter().filter(|room| room.is_of_attempt()).cloned();
+                let mut streams = Some((
+                    store.payload(id, *seq, "stdout").await.ok(),
+                    store.payload(id, *seq, "stderr").await.ok(),
+                ));
+                for room in after {
+                    let (stdout, stderr) = streams.take().unwrap_or_default();
+                    rooms.push(RoomRecord {
+                        check: evidence.check,
+                        attempt: Some(attempt),
+                        room,
+                        evidence: Some(evidence.clone()),
+                        stdout,
+                        stderr,
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(rooms)
+}
