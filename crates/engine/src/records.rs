@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use countersign_gates::{CheckEvidence, RoomEvidence};
 use countersign_kernel::{EffectResult, Event};
 use countersign_store::{Loaded, Store};
-use countersign_types::{EffectId, Millis, SessionId};
+use countersign_types::{Digest, EffectId, Millis, SessionId};
 
 use crate::checks::BaseSeen;
 use crate::error::EngineError;
@@ -60,6 +60,7 @@ async fn rooms(store: &dyn Store, id: &SessionId, loaded: &Loaded) -> Result<Vec
     let mut rooms = Vec::new();
     let (mut attempt, mut base_checks) = (0, 0_u32);
     let mut seen: BTreeSet<EffectId> = BTreeSet::new();
+    let mut bases: BTreeSet<Digest> = BTreeSet::new();
     for (seq, event) in &events {
         match event {
             Event::AttemptBegun { attempt: begun, .. } => attempt = *begun,
@@ -68,6 +69,7 @@ async fn rooms(store: &dyn Store, id: &SessionId, loaded: &Loaded) -> Result<Vec
                 let base: BaseSeen =
                     serde_json::from_slice(&bytes).map_err(|error| EngineError::Bug(error.to_string()))?;
                 for room in base.rooms() {
+                    bases.insert(room.tree);
                     rooms.push(RoomRecord {
                         check: base_checks,
                         attempt: None,
@@ -83,7 +85,12 @@ async fn rooms(store: &dyn Store, id: &SessionId, loaded: &Loaded) -> Result<Vec
                 let bytes = store.payload(id, *seq, "evidence").await?;
                 let evidence: CheckEvidence =
                     serde_json::from_slice(&bytes).map_err(|error| EngineError::Bug(error.to_string()))?;
-                let after = evidence.rooms.iter().filter(|room| room.is_of_attempt()).cloned();
+                // The base's own rooms stand there already.
+                let after = evidence
+                    .rooms
+                    .iter()
+                    .filter(|room| room.is_of_attempt() && !bases.contains(&room.tree))
+                    .cloned();
                 let mut streams = Some((
                     store.payload(id, *seq, "stdout").await.ok(),
                     store.payload(id, *seq, "stderr").await.ok(),

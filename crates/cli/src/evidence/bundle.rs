@@ -193,7 +193,7 @@ fn rooms<'a>(view: &View, records: &'a Records) -> Vec<Room<'a>> {
                 report: None,
                 facts: RoomFacts {
                     name,
-                    purpose: purpose(record.room.role),
+                    purpose: purpose(record),
                     check: record.check,
                     attempt: record.attempt,
                     decides,
@@ -226,8 +226,11 @@ fn named(record: &RoomRecord, names: &mut BTreeMap<String, u32>) -> String {
     if *count == 1 { name } else { format!("{name}-{count}") }
 }
 
-const fn purpose(role: RoomRole) -> RoomPurpose {
-    match role {
+const fn purpose(record: &RoomRecord) -> RoomPurpose {
+    if record.attempt.is_none() {
+        return RoomPurpose::Base;
+    }
+    match record.room.role {
         RoomRole::Base => RoomPurpose::Base,
         RoomRole::Final => RoomPurpose::Final,
         RoomRole::Control => RoomPurpose::Control,
