@@ -53,6 +53,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "countersign-cell",
             "countersign-guest",
             "countersign-llm",
+            "countersign-proof",
             "countersign-tools",
             "countersign-gates",
             "countersign-store",
