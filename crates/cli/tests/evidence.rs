@@ -151,16 +151,29 @@ fn a_bundle_falls_apart_when_it_is_touched() {
 }
 
 #[test]
-fn no_secret_is_in_a_bundle_and_a_host_tier_is_not_signed() {
-    let Some(place) = place("no_secret_is_in_a_bundle_and_a_host_tier_is_not_signed") else { return };
-    let key = place.write("key", "sk-a-secret-that-nobody-may-see\n").display().to_string();
-    let turns = json!([sh("echo sk-a-secret-that-nobody-may-see; echo 42 > answer"), finish("Done.")]);
+fn a_turn_of_the_host_tier_is_not_signed_and_says_why() {
+    let Some(place) = place("a_turn_of_the_host_tier_is_not_signed_and_says_why") else { return };
+    let turns = json!([sh("echo 42 > answer"), finish("Done.")]);
     let result = played(&place, &turns, &["--sandbox", "host"]).ended("verified", "checks_passed");
-    let dir = PathBuf::from(result["bundle"].as_str().unwrap());
-    let (code, report) = verify(&place, &dir, &[]);
+    let (code, report) = verify(&place, Path::new(result["bundle"].as_str().unwrap()), &[]);
     assert_eq!((code, &report["report"]["signature"]), (Some(2), &json!("absent")), "{report}");
     assert_eq!(report["report"]["unsigned"], "host_tier");
-    let _ = key;
+}
+
+#[test]
+fn no_key_that_the_program_knows_is_in_a_bundle() {
+    let Some(place) = place("no_key_that_the_program_knows_is_in_a_bundle") else { return };
+    let secret = "sk-0123456789abcdefghijklmnopqrstuv";
+    repository(&place, PROJECT);
+    let turns =
+        json!([sh(&format!("echo {secret}; echo 42 > answer")), finish(&format!("It was {secret}."))]);
+    let model = script(&place, "m.json", &turns);
+    let args = project::args(&place, &model, &["--check", project::CHECK, "--format", "json"]);
+    let mut command = place.command(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    let ended = project::ended(command.env("OPENAI_API_KEY", secret).spawn().unwrap());
+    let dir = bundle(&ended.ended("verified", "checks_passed"));
+    let found = Command::new("grep").args(["-r", "-l", "-F", secret]).arg(&dir).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&found.stdout), "");
 }
 
 #[test]

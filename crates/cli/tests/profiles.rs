@@ -1,6 +1,6 @@
 //! Profiles from a person's view: made, registered, pinned; held-out inputs that no agent can answer by heart; a starting check
 //! from the project's own files.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 #[path = "common/project.rs"]
@@ -214,10 +214,13 @@ fn a_profile_says_how_the_work_is_judged_and_flags_do_not() {
     assert_eq!(gate.ended("verified", "checks_passed")["strength"]["level"], "held_out");
 }
 
+/// A name, what is wrong, and the word that a refusal has to hold.
+type Mistake = (&'static str, fn(&mut Value), &'static str);
+
 #[test]
 fn what_is_no_profile_is_refused_by_place() {
     let Some(place) = place("what_is_no_profile_is_refused_by_place") else { return };
-    let bad: &[(&str, fn(&mut Value), &str)] = &[
+    let bad: &[Mistake] = &[
         ("a-schema", |t| t["schema"] = json!("x"), "schema"),
         ("b-name", |t| t["name"] = json!("No Name"), "name"),
         ("c-none", |t| t["checks"] = json!([]), "checks"),
@@ -232,7 +235,7 @@ fn what_is_no_profile_is_refused_by_place() {
         ("l-glob", |t| t["scope"] = json!(["["]), "scope"),
     ];
     for (name, change, place_of_it) in bad {
-        let dir = profile(&place, name, |terms| change(terms));
+        let dir = profile(&place, name, change);
         let dir = dir.to_str().unwrap();
         let refused = place.run(&["profile", "register", dir]);
         assert_eq!(refused.code, Some(1), "{name}: {}", refused.stdout);
@@ -279,8 +282,11 @@ fn a_profile_is_tried_on_a_base_before_it_is_used() {
     assert!(place.run(&["list"]).stdout.contains("no sessions yet"));
 }
 
+/// Its name, its files, and the command.
+type Sample = (&'static str, &'static [(&'static str, &'static str)], &'static str);
+
 /// Sample projects and the command that each one's own files name.
-const SAMPLES: &[(&str, &[(&str, &str)], &str)] = &[
+const SAMPLES: &[Sample] = &[
     ("rust", &[("Cargo.toml", "[package]\nname = \"a\"\n")], "cargo test"),
     ("go", &[("go.mod", "module a\n")], "go test ./..."),
     ("jest", &[("package.json", "{\"scripts\":{\"test\":\"jest --ci\"}}")], "node_modules/.bin/jest --ci"),
