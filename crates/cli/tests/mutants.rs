@@ -1,4 +1,5 @@
 //! Mutants of the changed lines: what the check does not notice is listed, and nothing else changes.
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of test functions")]
 
 mod common;
 #[path = "common/project.rs"]
