@@ -98,12 +98,22 @@ fn turn_facts(view: &View, result: &RunResult, ended_at: countersign_types::Mill
     use countersign_types::{Outcome, Reason};
     let contract = view.session.as_ref().map(|session| &session.contract);
     let (outcome, reason) = view.outcome.unwrap_or((Outcome::HostFailure, Reason::Store));
+    let turn = view.session.as_ref().and_then(|session| session.turn.as_ref());
+    let spent = turn.and_then(|turn| turn.budget.cost.total());
     let usage = contract.and_then(|contract| contract.model.as_ref()).map(|_| RoleUsage {
         role: "agent".to_owned(),
         calls: view.model_calls,
         input: view.usage.input,
         output: view.usage.output,
-        micro_usd: view.cost.map(countersign_types::Money::micro_usd),
+        // The view's sum holds the reviewer's share.
+        micro_usd: spent.map(countersign_types::Money::micro_usd),
+    });
+    let reviewer = view.review.as_ref().map(|review| RoleUsage {
+        role: "reviewer".to_owned(),
+        calls: review.model_calls,
+        input: review.usage.input,
+        output: review.usage.output,
+        micro_usd: review.cost.map(countersign_types::Money::micro_usd),
     });
     TurnFacts {
         session: view.id.clone(),
@@ -132,27 +142,30 @@ fn turn_facts(view: &View, result: &RunResult, ended_at: countersign_types::Mill
         }),
         tier: view.tier,
         observed: view.observed.iter().copied().collect(),
-        usage: usage.into_iter().collect(),
+        usage: usage.into_iter().chain(reviewer).collect(),
         degraded: view.degraded.clone(),
     }
 }
 
 fn ran_facts(view: &View) -> RanFacts {
     let contract = view.session.as_ref().map(|session| &session.contract);
-    let model = contract.and_then(|contract| contract.model.as_ref());
+    let agent = contract.and_then(|contract| contract.model.as_ref()).map(|model| ("agent", model));
+    let reviewer =
+        contract.and_then(|contract| contract.review.as_ref()).map(|terms| ("reviewer", &terms.model));
     let mut facts: BTreeMap<String, Value> = BTreeMap::new();
     if let Some(profile) = contract.and_then(|contract| contract.profile.as_ref()) {
         facts.insert("profile".to_owned(), json!({ "name": profile.name, "digest": profile.digest }));
     }
     RanFacts {
         versions: [("countersign".to_owned(), env!("CARGO_PKG_VERSION").to_owned())].into(),
-        models: model
-            .map(|model| ModelUsed {
-                role: "agent".to_owned(),
+        models: agent
+            .into_iter()
+            .chain(reviewer)
+            .map(|(role, model)| ModelUsed {
+                role: role.to_owned(),
                 reference: model.reference.clone(),
                 endpoint: model.endpoint.clone(),
             })
-            .into_iter()
             .collect(),
         materials: Vec::new(),
         facts,
