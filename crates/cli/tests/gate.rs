@@ -73,17 +73,7 @@ fn timeless(value: &Value) -> Value {
         Value::Object(map) => map
             .iter()
             .filter(|(key, _)| *key != "wall_ms")
-            .map(|(key, value)| {
-                let mut value = timeless(value);
-                // A base that was remembered is run once more where it cannot be known that nothing has changed since.
-                if key == "rooms"
-                    && let Value::Array(rooms) = &mut value
-                {
-                    rooms.sort_by_key(ToString::to_string);
-                    rooms.dedup();
-                }
-                (key.clone(), value)
-            })
+            .map(|(key, value)| (key.clone(), timeless(value)))
             .collect(),
         Value::Array(all) => {
             let again = |(at, room): &(usize, &Value)| {
