@@ -268,6 +268,10 @@ pub(crate) struct JudgeArgs {
     /// Protect nothing: tests and what runs them may be changed, and a pass shows no more than that something was red
     #[arg(long)]
     pub(crate) no_fence: bool,
+    /// Count no pass that was reported from within the process of the code under test, which could have forged it; held-out
+    /// inputs of a profile are asked outside of it
+    #[arg(long)]
+    pub(crate) out_of_process: bool,
     /// Makes the environment, for example installs dependencies from a cache
     #[arg(long, value_name = "CMD")]
     pub(crate) setup: Option<String>,
@@ -481,7 +485,7 @@ pub(crate) struct ProfileNewArgs {
 /// A project that is looked at, not worked on.
 #[derive(Debug, Args)]
 pub(crate) struct ProjectArgs {
-    /// The project: a git repository or a plain directory [default: the current directory]
+    /// The project: a git repository or a plain directory [default of `new`: the current directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) repo: Option<PathBuf>,
     /// The commit to look at [default: HEAD]

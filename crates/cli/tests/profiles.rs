@@ -73,6 +73,10 @@ fn held_out_inputs_tell_a_fix_from_an_answer_by_heart() {
     let honest = judged(&place, HONEST, &["--profile", "double", "--min-strength", "held_out"])
         .ended("verified", "checks_passed");
     assert_eq!(honest["strength"], json!({ "level": "held_out", "in_process": false }));
+    // What the code under test could have forged does not count, where that is asked.
+    let check = ["--check", "sh tests/check.sh", "--probe", "true", "--out-of-process"];
+    judged(&place, HONEST, &check).ended("unverified", "too_weak");
+    judged(&place, HONEST, &["--profile", "double", "--out-of-process"]).ended("verified", "checks_passed");
     let evidence = &honest["gates"]["check"]["evidence"][0];
     assert_eq!((&evidence["held_out"]["right"], &evidence["held_out"]["base_right"]), (&json!(3), &json!(1)));
     let roles: Vec<&str> =

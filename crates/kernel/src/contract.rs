@@ -42,6 +42,9 @@ pub struct Contract {
     /// `--require verified`.
     pub require_verified: bool,
     pub min_strength: Option<StrengthLevel>,
+    /// A pass that was reported from within the process of the code under test is too weak.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub out_of_process: bool,
     /// Mutants of the changed lines that the checks are tried on after they passed. 0: none.
     #[serde(default)]
     pub mutants: u32,

@@ -32,6 +32,7 @@ fn contract(preset: &str, turns: u32) -> Contract {
         protect: Vec::new(),
         allow: Vec::new(),
         unfenced: false,
+        out_of_process: false,
         change_required: false,
         require_verified: false,
         min_strength: None,

@@ -64,8 +64,9 @@ fn contract(dice: &mut Dice<'_>) -> Contract {
         scope: if dice.one_in(3) { vec!["src/**".to_owned()] } else { Vec::new() },
         protect: Vec::new(),
         allow: Vec::new(),
-        unfenced: false,
+        unfenced: dice.one_in(8),
         require_verified: false,
+        out_of_process: dice.one_in(8),
         min_strength: dice.one_in(4).then_some(StrengthLevel::Ids),
         mutants: u32::from(dice.one_in(3)),
         attempts: 1 + u32::from(dice.roll(3)),
@@ -514,6 +515,7 @@ proptest! {
             prop_assert!(contract.scope.is_empty() || turn.gates[&GateKey::Scope].status == GateStatus::Passed);
             let strength = ending.strength.unwrap();
             prop_assert!(contract.min_strength.is_none_or(|floor| strength.level >= floor));
+            prop_assert!(!(contract.out_of_process && strength.in_process));
             let fit = |run: &BaseRun| matches!(run.verdict, BaseVerdict::Red { .. } | BaseVerdict::Green);
             prop_assert!(turn.base_runs.iter().all(fit));
             if contract.repro_first && contract.candidate.is_none() {

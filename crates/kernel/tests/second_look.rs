@@ -47,6 +47,7 @@ fn contract(dice: &mut Dice<'_>) -> Contract {
         protect: Vec::new(),
         allow: Vec::new(),
         unfenced: false,
+        out_of_process: false,
         profile: None,
         change_required: true,
         require_verified: false,

@@ -221,11 +221,10 @@ fn print(shown: &Shown, format: TextOrJson) -> Result<(), Refusal> {
             } else {
                 "not trusted here: `countersign key trust` says who is".to_owned()
             };
-            let text = format!(
-                "{}\n\nkey id       {}\nfingerprint  {}\n{trust}\n\n{}",
-                shown.openssh, shown.key_id, shown.fingerprint, shown.pem
-            );
-            terminal::out_bytes(text::safe(&text).as_bytes());
+            // The public key alone is data, so that it can be written into a file.
+            terminal::out_line(&shown.openssh);
+            let about = format!("key id       {}\nfingerprint  {}\n{trust}", shown.key_id, shown.fingerprint);
+            terminal::err_line(&text::safe(&about));
         }
     }
     Ok(())

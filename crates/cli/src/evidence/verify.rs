@@ -47,6 +47,13 @@ fn report(args: &VerifyArgs) -> Result<Report, Refusal> {
                 .map_err(|what| Refusal::usage(format!("--verdict {}: {what}", path.display())))
         })
         .collect::<Result<Vec<_>, _>>()?;
+    let holds = |name: &str| files::exists(&args.bundle.join(name));
+    if !holds("bundle.json") && !holds("SHA256SUMS") {
+        return Err(Refusal::usage(format!(
+            "{} is no bundle: it holds neither bundle.json nor SHA256SUMS; `countersign show SESSION` names a session's bundle",
+            args.bundle.display()
+        )));
+    }
     let options = Options { trust: &trust, policy: &policy, now: MachineClock.now(), verdicts: &verdicts };
     verify_bundle(&args.bundle, &options).map_err(|error| {
         Refusal::usage(format!("{} cannot be read as a bundle's directory: {error}", args.bundle.display()))

@@ -150,6 +150,21 @@ fn contradictions(wish: &Wish<'_>, given: bool) -> Result<(), Refusal> {
     if wish.min_strength.is_some() {
         return refuse("--min-strength", "without a check there is no strength");
     }
+    if wish.out_of_process {
+        return refuse("--out-of-process", "without a check nothing is reported");
+    }
+    if wish.mutants > 0 {
+        return refuse("--mutants", "there is no check that could notice them");
+    }
+    if wish.attempts.is_some() {
+        return refuse("--attempts", "no attempt is judged");
+    }
+    if wish.probe.is_some() {
+        return refuse("--probe", "there is no red check to explain");
+    }
+    if !wish.allow.is_empty() {
+        return refuse("--allow", "no test is protected without a check");
+    }
     if wish.repeats.is_some() {
         return refuse("--repeats", "there is no check to repeat");
     }

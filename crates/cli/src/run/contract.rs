@@ -54,6 +54,7 @@ pub(super) fn build(
         protect: commands.protect.clone(),
         allow: commands.allow.clone(),
         unfenced: wish.no_fence,
+        out_of_process: wish.out_of_process,
         // Without a check the outcome claims nothing, and so a run that changed nothing is an answer too.
         change_required: preset.change_required && !commands.checks.is_empty(),
         require_verified: wish.require_verified,

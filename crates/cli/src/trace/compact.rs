@@ -344,6 +344,7 @@ mod tests {
             protect: Vec::new(),
             allow: Vec::new(),
             unfenced: false,
+            out_of_process: false,
             change_required: true,
             require_verified: false,
             min_strength: None,

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import sys
+import types
 import unittest
 
 # Bound now: code under test, which comes later, may replace what modules hold.
@@ -140,9 +141,16 @@ class _Stream(io.StringIO):
         self.write((text or "") + "\n")
 
 
+def _module(source, name):
+    module = types.ModuleType(name)
+    exec(compile(source, name, "exec"), module.__dict__)
+    return module
+
+
 def main(nonce):
-    # While the way here is still known; it holds nothing but tests.
-    canary = __import__("countersign_canary_" + nonce)
+    # While the way here is still known.
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "countersign_canary_%s.py" % nonce)) as file:
+        canary = file.read()
     _forget_the_way_here()
     report = _Report("/run/countersign/report/%s/unittest" % nonce)
     report.line(begin="unittest", version=sys.version.split()[0])
@@ -152,7 +160,8 @@ def main(nonce):
 
         def run(self, test):
             result = super().run(test)
-            _Canary(report, canary).run()
+            # Made only now and named like a test: what was done to the making of tests is done to it, too.
+            _Canary(report, _module(canary, "test_countersign_" + nonce)).run()
             report.line(end=0 if result.wasSuccessful() else 1)
             return result
 
