@@ -511,11 +511,15 @@ proptest! {
             prop_assert!(!contract.checks.is_empty());
             prop_assert_eq!(turn.rooms.len(), contract.checks.len());
             prop_assert!(turn.rooms.iter().all(|room| room.status == GateStatus::Passed));
-            prop_assert_eq!(turn.gates[&GateKey::Fence].status, GateStatus::Passed);
+            if contract.is_fenced() {
+                prop_assert_eq!(turn.gates[&GateKey::Fence].status, GateStatus::Passed);
+            }
             prop_assert!(contract.scope.is_empty() || turn.gates[&GateKey::Scope].status == GateStatus::Passed);
             let strength = ending.strength.unwrap();
             prop_assert!(contract.min_strength.is_none_or(|floor| strength.level >= floor));
             prop_assert!(!(contract.out_of_process && strength.in_process));
+            let by_tests = matches!(strength.level, StrengthLevel::Ids | StrengthLevel::Canary);
+            prop_assert!(!(contract.unfenced && by_tests), "tests that the agent may have made say less");
             let fit = |run: &BaseRun| matches!(run.verdict, BaseVerdict::Red { .. } | BaseVerdict::Green);
             prop_assert!(turn.base_runs.iter().all(fit));
             if contract.repro_first && contract.candidate.is_none() {
