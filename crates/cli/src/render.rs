@@ -95,7 +95,7 @@ pub(crate) fn summary(result: &RunResult) -> String {
         let inside = if strength.in_process { ", in process" } else { "" };
         parts.push(format!("strength {}{inside}", strength.level));
     }
-    if let Some(from) = result.rescued_from {
+    if let Some(from) = result.rescued_reason {
         parts.push(format!("rescued from {from}"));
     }
     if let Some(stuck) = &result.detectors.stuck {
@@ -177,8 +177,12 @@ mod tests {
             "people_refused",
             for_people(&RunResult::refused(Some(id()), None, &[], &refusal))
         );
-        let rescued =
-            RunResult { rescued_from: Some(Reason::Turns), isolated: Some(false), patch: None, ..verified() };
+        let rescued = RunResult {
+            rescued_reason: Some(Reason::Turns),
+            isolated: Some(false),
+            patch: None,
+            ..verified()
+        };
         insta::assert_snapshot!("people_rescued", for_people(&rescued));
     }
 }

@@ -67,7 +67,10 @@ pub(crate) struct RunResult {
     pub(crate) attempts: Vec<AttemptView>,
     pub(crate) degraded: Vec<String>,
     pub(crate) error: Option<ErrorResult>,
-    pub(crate) rescued_from: Option<Reason>,
+    /// The outcome that the turn would have had: its work was cut off, and passed all the same.
+    pub(crate) rescued_from: Option<Outcome>,
+    /// What cut it off.
+    pub(crate) rescued_reason: Option<Reason>,
     pub(crate) detectors: DetectorsResult,
     /// What the agent's last words claim, beside what the journal shows. It decides nothing.
     pub(crate) claims: Vec<Claim>,
@@ -270,7 +273,8 @@ impl RunResult {
                 .error
                 .as_ref()
                 .map(|error| ErrorResult { kind: error.kind.as_str(), message: error.message.clone() }),
-            rescued_from: view.rescued_from,
+            rescued_from: view.rescued_from.map(Reason::outcome),
+            rescued_reason: view.rescued_from,
             claims: view.claims.clone(),
             mutants: view.mutants.clone(),
             detectors: DetectorsResult {
@@ -356,6 +360,7 @@ impl RunResult {
             degraded: Vec::new(),
             error: None,
             rescued_from: None,
+            rescued_reason: None,
             detectors: DetectorsResult::default(),
             claims: Vec::new(),
             mutants: None,

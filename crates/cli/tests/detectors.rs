@@ -81,7 +81,7 @@ fn what_a_stuck_agent_left_is_judged_by_the_whole_plan() {
         |first: Value| -> Vec<Value> { std::iter::once(first).chain(endless(|_| read("README"))).collect() };
     let result =
         play(&place, &then_circles(edit("answer", "41", "42")), &[]).ended("verified", "checks_passed");
-    assert_eq!(result["rescued_from"], "repeat");
+    assert_eq!((&result["rescued_from"], &result["rescued_reason"]), (&json!("stuck"), &json!("repeat")));
     assert_eq!(result["detectors"]["stuck"]["reason"], "repeat");
     let result = play(&place, &then_circles(edit("answer", "41", "40")), &[]).ended("stuck", "repeat");
     assert_eq!(result["gates"]["check"]["status"], "failed", "judged, and not good enough");

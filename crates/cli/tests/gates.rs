@@ -187,14 +187,14 @@ fn work_that_was_cut_off_still_counts_when_it_passes_everything() {
     let fix = edit("answer", "41", "42");
     let turns = json!([fix, sh("true"), finish("Never said.")]);
     let result = play(&place, PROJECT, &turns, &["--max-turns", "2"]).ended("verified", "checks_passed");
-    assert_eq!(result["rescued_from"], "turns");
+    assert_eq!((&result["rescued_from"], &result["rescued_reason"]), (&json!("capped"), &json!("turns")));
     assert_eq!(result["exit_code"], 0);
     let slow = json!([fix, { "text": "Never said.", "delay_ms": 600_000 }]);
     let result = play(&place, PROJECT, &slow, &["--deadline", "3s"]).ended("verified", "checks_passed");
-    assert_eq!(result["rescued_from"], "deadline");
+    assert_eq!(result["rescued_reason"], "deadline");
     let long = json!([sh("echo 42 > answer; sleep 600"), finish("Never said.")]);
     let result = play(&place, PROJECT, &long, &["--deadline", "3s"]).ended("verified", "checks_passed");
-    assert_eq!(result["rescued_from"], "deadline", "what the command had done by then is judged as it is");
+    assert_eq!(result["rescued_reason"], "deadline", "what the command had done by then is judged as it is");
     // Not fixed, not changed, or not by the rules: no rescue.
     let wrong = json!([edit("answer", "41", "40"), sh("true")]);
     let result = play(&place, PROJECT, &wrong, &["--max-turns", "2"]).ended("capped", "turns");

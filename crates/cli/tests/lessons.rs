@@ -59,5 +59,5 @@ fn a_final_check_has_its_own_time_after_the_deadline_of_the_agent() {
     let turns = json!([edit("answer", "41", "42"), { "text": "Never said.", "delay_ms": 600_000 }]);
     let extra = ["--check", CHECK, "--deadline", "2s"];
     let result = play(&place, &files, &turns, &extra).ended("verified", "checks_passed");
-    assert_eq!(result["rescued_from"], "deadline");
+    assert_eq!(result["rescued_reason"], "deadline");
 }

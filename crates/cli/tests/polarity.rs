@@ -148,7 +148,7 @@ fn every_attempt_is_kept_with_what_its_rooms_showed() {
     // A run that was cut off is judged by the same plan, and its attempt is one like any other.
     let cut = json!([edit("answer", "41", "42"), sh("true")]);
     let result = play(&place, PROJECT, &cut, &["--max-turns", "2"]).ended("verified", "checks_passed");
-    assert_eq!((&result["rescued_from"], &result["exit_code"]), (&json!("turns"), &json!(0)));
+    assert_eq!((&result["rescued_from"], &result["exit_code"]), (&json!("capped"), &json!(0)));
     assert_eq!(result["attempts"].as_array().unwrap().len(), 1);
     assert_eq!(result["attempts"][0]["evidence"][0]["repeats"], json!({ "asked": 1, "green": 1 }));
 }

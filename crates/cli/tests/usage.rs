@@ -259,6 +259,7 @@ fn machines_get_one_object_or_a_stream_that_ends_in_a_result() {
         "degraded",
         "error",
         "rescued_from",
+        "rescued_reason",
         "attempts",
         "detectors",
         "claims",
