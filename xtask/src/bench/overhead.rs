@@ -28,8 +28,8 @@ const MEMORY: &str = "/dev/shm";
 
 pub(super) fn measure(place: &Place) -> Result<Vec<Measure>> {
     let runs = match place.size {
-        Size::Small => 3,
-        Size::Full => 9,
+        Size::Small => 9,
+        Size::Full => 15,
     };
     let repo = repository::make(&place.dir, FILES)?;
     let memory = place.fresh_home(Path::new(MEMORY)).map_err(|error| {
