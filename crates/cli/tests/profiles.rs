@@ -154,16 +154,18 @@ fn one_changed_byte_in_the_registered_copy_is_never_verified() {
     assert!(place.run(&["profile", "list"]).stdout.contains("DAMAGED"));
     register(&place, &dir);
     // While the agent works: the turn was bound to the copy as it was.
-    let home = copy.clone();
-    let model = script(&place, "model.json", &json!([sh("sleep 3"), sh(HONEST), finish("done")]));
+    let seconds = project::odd_seconds();
+    let wait = format!("sleep {seconds}; true");
+    let model = script(&place, "model.json", &json!([sh(&wait), sh(HONEST), finish("done")]));
     let args = args(&place, &model, &["--format", "json", "--profile", "double"]);
-    let changer = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_millis(1500));
-        std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o600)).unwrap();
-        std::fs::write(&home, "25\n").unwrap();
-    });
-    let ended = place.run(&args.iter().map(String::as_str).collect::<Vec<_>>());
-    changer.join().unwrap();
+    let child = place.command(&args.iter().map(String::as_str).collect::<Vec<_>>()).spawn().unwrap();
+    project::until("the agent's command", || project::sleeps(&seconds));
+    change("25\n");
+    let line = format!("sleep\0{seconds}\0");
+    for (pid, _) in project::processes(|seen, _| seen == line.as_bytes()) {
+        project::kill("KILL", pid);
+    }
+    let ended = project::ended(child);
     let result = ended.ended("tampered", "profile_changed");
     assert_eq!(result["gates"]["check"]["status"], "failed");
     assert!(result["gates"]["check"]["detail"].as_str().unwrap().contains("double@sha256:"), "{result}");
