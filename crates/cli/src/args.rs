@@ -2,6 +2,9 @@
 
 mod review;
 
+mod evidence;
+mod profile;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -13,6 +16,8 @@ use countersign_kernel::contract::Allowance;
 use countersign_tree::GlobSet;
 use countersign_types::{Millis, Money, SessionId, StrengthLevel, Tier, Trust};
 
+pub(crate) use self::evidence::{KeyCommand, KeyTrustArgs, VerifyArgs};
+pub(crate) use self::profile::{ProfileCheckArgs, ProfileCommand, ProfileNewArgs, ProjectArgs};
 pub(crate) use crate::args::review::ReviewArgs;
 use crate::refusal::Refusal;
 use crate::{terminal, text};
@@ -382,160 +387,6 @@ pub(crate) struct DemoArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct VerifyArgs {
-    /// The bundle's directory, `NAME.bundle`
-    #[arg(value_name = "DIR")]
-    pub(crate) bundle: PathBuf,
-    /// Keys whose signatures count [default: those of `countersign key trust`]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) trusted_keys: Option<PathBuf>,
-    /// Accept only a turn that ended as `verified`
-    #[arg(long, value_enum)]
-    pub(crate) require: Option<Require>,
-    /// The weakest strength that is accepted: exit_code, red_before, ids, canary, held_out
-    #[arg(long, value_name = "STRENGTH", value_parser = strength)]
-    pub(crate) min_strength: Option<StrengthLevel>,
-    /// What else is asked of the bundle, as a TOML file; docs/evidence.md has its keys
-    #[arg(long, value_name = "FILE")]
-    pub(crate) policy: Option<PathBuf>,
-    /// The verdict of another verifier about this bundle; repeatable
-    #[arg(long, value_name = "FILE")]
-    pub(crate) verdict: Vec<PathBuf>,
-    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
-    pub(crate) format: TextOrJson,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum KeyCommand {
-    /// Make a key: this machine's, or in a file
-    New(KeyFileArgs),
-    /// Show a public key as OpenSSH and PEM: this machine's, or of a file
-    Show(KeyFileArgs),
-    /// Trust a key, for all that this home verifies
-    Trust(KeyTrustArgs),
-    /// List trusted keys, and this machine's
-    List(KeyListArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct KeyFileArgs {
-    /// The key's file [default: this machine's key, below the home]
-    #[arg(value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
-    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
-    pub(crate) format: TextOrJson,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct KeyTrustArgs {
-    /// A public key, OpenSSH or PEM [default: this machine's key]
-    #[arg(value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
-    /// What the key is called in policies and answers
-    #[arg(long)]
-    pub(crate) name: String,
-    /// What it may sign: runner or verifier; repeatable [default: both]
-    #[arg(long, value_parser = role)]
-    pub(crate) role: Vec<countersign_proof::Role>,
-    /// The first moment at which it is valid, for example 2026-12-01T00:00:00Z
-    #[arg(long, value_name = "TIME")]
-    pub(crate) not_before: Option<String>,
-    /// The last moment at which it is valid
-    #[arg(long, value_name = "TIME")]
-    pub(crate) not_after: Option<String>,
-    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
-    pub(crate) format: TextOrJson,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct KeyListArgs {
-    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
-    pub(crate) format: TextOrJson,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ProfileCommand {
-    /// Write a starting profile into a new directory, from what the project's own files say
-    New(ProfileNewArgs),
-    /// Keep a copy of a profile's directory, pinned by its digest
-    Register(ProfileRegisterArgs),
-    /// List registered profiles
-    List(ProfileListArgs),
-    /// Show what a registered profile asks for; held-out inputs are counted, not shown
-    Show(ProfileShowArgs),
-    /// Check a profile, and with --repo try it on the project's base
-    Check(ProfileCheckArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ProfileNewArgs {
-    /// The directory to make
-    #[arg(value_name = "DIR")]
-    pub(crate) dir: PathBuf,
-    /// The profile's name [default: the directory's]
-    #[arg(long)]
-    pub(crate) name: Option<String>,
-    /// The command that judges, split into words [default: what the project's files say]
-    #[arg(long, value_name = "CMD")]
-    pub(crate) check: Option<String>,
-    #[command(flatten)]
-    pub(crate) project: ProjectArgs,
-}
-
-/// A project that is looked at, not worked on.
-#[derive(Debug, Args)]
-pub(crate) struct ProjectArgs {
-    /// The project: a git repository or a plain directory [default of `new`: the current directory]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) repo: Option<PathBuf>,
-    /// The commit to look at [default: HEAD]
-    #[arg(long, value_name = "REV")]
-    pub(crate) base: Option<String>,
-    /// How far the project is trusted: trusted-local, reviewed or untrusted. Required here or in your configuration file
-    /// where the project is read
-    #[arg(long, value_name = "LEVEL")]
-    pub(crate) trust: Option<Trust>,
-    /// Your configuration file [default: countersign/config.toml in the XDG configuration directory]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ProfileRegisterArgs {
-    /// The profile's directory
-    #[arg(value_name = "DIR")]
-    pub(crate) dir: PathBuf,
-    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
-    pub(crate) format: TextOrJson,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ProfileListArgs {
-    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
-    pub(crate) format: TextOrJson,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ProfileShowArgs {
-    /// NAME or NAME@DIGEST
-    #[arg(value_name = "PROFILE")]
-    pub(crate) profile: String,
-    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
-    pub(crate) format: TextOrJson,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ProfileCheckArgs {
-    /// A profile's directory, or NAME or NAME@DIGEST of a registered one
-    #[arg(value_name = "PROFILE")]
-    pub(crate) profile: String,
-    #[command(flatten)]
-    pub(crate) project: ProjectArgs,
-    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
-    pub(crate) format: TextOrJson,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
     pub(crate) format: TextOrJson,
@@ -621,14 +472,6 @@ fn allowance(text: &str) -> Result<Allowance, String> {
         GlobSet::new([glob]).map_err(|error| error.to_string())?;
     }
     Ok(Allowance { rule: rule.to_owned(), glob: glob.map(str::to_owned) })
-}
-
-fn role(text: &str) -> Result<countersign_proof::Role, String> {
-    use countersign_proof::Role;
-    [Role::Runner, Role::Verifier]
-        .into_iter()
-        .find(|role| role.as_str() == text)
-        .ok_or_else(|| "expected runner or verifier".to_owned())
 }
 
 fn strength(text: &str) -> Result<StrengthLevel, String> {
