@@ -1,9 +1,9 @@
 //! The command line as types. Help texts are generated from here.
 
-mod review;
-
+mod delivery;
 mod evidence;
 mod profile;
+mod review;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,6 +16,7 @@ use countersign_kernel::contract::Allowance;
 use countersign_tree::GlobSet;
 use countersign_types::{Millis, Money, SessionId, StrengthLevel, Tier, Trust};
 
+pub(crate) use self::delivery::{ApplyArgs, DiffArgs};
 pub(crate) use self::evidence::{KeyCommand, KeyTrustArgs, VerifyArgs};
 pub(crate) use self::profile::{ProfileCheckArgs, ProfileCommand, ProfileNewArgs, ProjectArgs};
 pub(crate) use crate::args::review::ReviewArgs;
@@ -409,27 +410,6 @@ pub(crate) struct EventsArgs {
     pub(crate) id: SessionId,
     #[arg(long, value_enum, default_value_t = TextOrNdjson::Text)]
     pub(crate) format: TextOrNdjson,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct DiffArgs {
-    #[arg(value_name = "SESSION")]
-    pub(crate) id: SessionId,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ApplyArgs {
-    #[arg(value_name = "SESSION")]
-    pub(crate) id: SessionId,
-    /// The work tree to change [default: the repository that the session began from]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) repo: Option<PathBuf>,
-    /// Only say whether it would apply
-    #[arg(long)]
-    pub(crate) check: bool,
-    /// Apply a patch that no check has passed
-    #[arg(long)]
-    pub(crate) unverified: bool,
 }
 
 #[derive(Debug, Args)]

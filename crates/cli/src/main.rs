@@ -10,6 +10,7 @@
 
 mod apply;
 mod args;
+mod ask;
 mod bug;
 mod demo;
 mod diff;

@@ -10,7 +10,7 @@ mod confined;
 mod fault;
 pub mod fence;
 mod git;
-mod hygiene;
+pub mod hygiene;
 mod identity;
 mod layers;
 mod materialise;

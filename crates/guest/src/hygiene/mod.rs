@@ -10,6 +10,8 @@ mod secrets;
 #[cfg(test)]
 mod tests;
 
+pub use paths::started_by;
+
 use std::collections::HashSet;
 use std::io;
 

@@ -96,6 +96,25 @@ pub(super) fn is_lockfile(path: &TreePath) -> bool {
     LOCKFILES.contains(&name(&lower(path)))
 }
 
+/// Who starts a file of this name, or takes programs from it, without being asked for that file. None: nobody we know of.
+#[must_use]
+pub fn started_by(path: &TreePath) -> Option<&'static str> {
+    let low = lower(path);
+    self_starting(&low).or_else(|| is_ci(&low).then_some(CI_READS))
+}
+
+fn self_starting(low: &str) -> Option<&'static str> {
+    let starts = SELF_STARTING.iter().find(|(rule, _)| stands_at(low, rule)).map(|(_, who)| *who);
+    starts.or_else(|| low.ends_with(PYTHON_START).then_some("Python loads it at start"))
+}
+
+/// Who reads the files of [`CI`].
+const CI_READS: &str = "a CI service reads it";
+
+fn is_ci(low: &str) -> bool {
+    CI.iter().any(|rule| stands_at(low, rule))
+}
+
 pub(super) fn findings(change: &PatchChange) -> Vec<HygieneFinding> {
     let path = &change.path;
     let low = lower(path);
@@ -113,12 +132,10 @@ pub(super) fn findings(change: &PatchChange) -> Vec<HygieneFinding> {
             format!("{what}: other dependencies may be installed"),
         ));
     }
-    if CI.iter().any(|rule| stands_at(&low, rule)) {
-        out.push(finding(HygieneKind::Ci, path, None, format!("{what}: a CI service reads it")));
+    if is_ci(&low) {
+        out.push(finding(HygieneKind::Ci, path, None, format!("{what}: {CI_READS}")));
     }
-    let starts = SELF_STARTING.iter().find(|(rule, _)| stands_at(&low, rule)).map(|(_, who)| *who);
-    let starts = starts.or_else(|| low.ends_with(PYTHON_START).then_some("Python loads it at start"));
-    if let Some(who) = starts {
+    if let Some(who) = self_starting(&low) {
         out.push(finding(HygieneKind::SelfStarting, path, None, format!("{what}: {who}")));
     }
     out

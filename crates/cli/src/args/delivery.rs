@@ -1,0 +1,36 @@
+//! Arguments of what hands a session's work over: `diff`, `apply`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use countersign_types::SessionId;
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    #[arg(value_name = "SESSION")]
+    pub(crate) id: SessionId,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArgs {
+    #[arg(value_name = "SESSION")]
+    pub(crate) id: SessionId,
+    /// The work tree to change [default: the repository that the session began from]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) repo: Option<PathBuf>,
+    /// Only say whether it would apply
+    #[arg(long, conflicts_with = "commit")]
+    pub(crate) check: bool,
+    /// Make one commit of it, by your own git identity; no hook is run
+    #[arg(long)]
+    pub(crate) commit: bool,
+    /// The commit's subject [default: the task's first line]
+    #[arg(long, value_name = "TEXT", requires = "commit")]
+    pub(crate) message: Option<String>,
+    /// Apply a patch that no check has passed
+    #[arg(long)]
+    pub(crate) unverified: bool,
+    /// Do not ask about files that something starts by itself: hooks, CI, editor tasks, build and install scripts
+    #[arg(long)]
+    pub(crate) accept_self_starting: bool,
+}
