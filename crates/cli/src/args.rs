@@ -17,7 +17,7 @@ use countersign_tree::GlobSet;
 use countersign_types::{Millis, Money, SessionId, StrengthLevel, Tier, Trust};
 
 pub(crate) use self::delivery::{ApplyArgs, DiffArgs};
-pub(crate) use self::evidence::{KeyCommand, KeyTrustArgs, VerifyArgs};
+pub(crate) use self::evidence::{KeyCommand, KeyTrustArgs, ReplayArgs, VerifyArgs};
 pub(crate) use self::profile::{ProfileCheckArgs, ProfileCommand, ProfileNewArgs, ProjectArgs};
 pub(crate) use crate::args::review::ReviewArgs;
 use crate::refusal::Refusal;
@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Profile(ProfileCommand),
     /// Check the bundle of a turn offline: intact, by whom, and what it says
     Verify(Box<VerifyArgs>),
+    /// Judge the work of a bundle again, here, and compare with what the bundle says
+    ReplayCheck(Box<ReplayArgs>),
     /// Make, show and trust the keys that sign bundles
     #[command(subcommand)]
     Key(KeyCommand),
@@ -400,6 +402,10 @@ pub(crate) struct ListArgs {
 pub(crate) struct ShowArgs {
     #[arg(value_name = "SESSION")]
     pub(crate) id: SessionId,
+    /// Show one payload of one event with the salt of its commitment, as JSON that `verify --revealed` takes: the event's
+    /// number, and the payload's name where it has several. Everything else stays hidden
+    #[arg(long, value_name = "EVENT[:NAME]")]
+    pub(crate) reveal: Option<String>,
     #[arg(long, value_enum, default_value_t = ShowFormat::Text)]
     pub(crate) format: ShowFormat,
 }

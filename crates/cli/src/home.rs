@@ -34,9 +34,14 @@ impl Home {
         let root = store.home().root().to_owned();
         let objects = ObjectStore::open(store.home().blobs())
             .map_err(|error| unusable(&root, &error, error.is_disk_full()))?;
-        let memo = Memo::open(root.join("memo"))
-            .map_err(|error| unusable(&root, &error, error.kind() == std::io::ErrorKind::StorageFull))?;
-        Ok(Self { store: Arc::new(store), objects: Arc::new(objects), memo: Arc::new(memo), root })
+        let memo = memo(&root, &root.join("memo"))?;
+        Ok(Self { store: Arc::new(store), objects: Arc::new(objects), memo, root })
+    }
+
+    /// What earlier runs remembered is not used: `dir`, which is empty, takes its place.
+    pub(crate) fn forget(&mut self, dir: &Path) -> Result<(), Refusal> {
+        self.memo = memo(&self.root, dir)?;
+        Ok(())
     }
 
     /// Absolute, without symbolic links.
@@ -51,6 +56,12 @@ impl Home {
     pub(crate) fn layers(&self) -> PathBuf {
         self.root.join("layers")
     }
+}
+
+fn memo(root: &Path, dir: &Path) -> Result<Arc<Memo>, Refusal> {
+    Memo::open(dir)
+        .map(Arc::new)
+        .map_err(|error| unusable(root, &error, error.kind() == std::io::ErrorKind::StorageFull))
 }
 
 fn unusable(root: &Path, error: &dyn std::fmt::Display, full: bool) -> Refusal {

@@ -71,6 +71,7 @@ fn dispatch(cli: Cli) -> u8 {
         Command::Demo(args) => demo::demo(&args),
         Command::Profile(command) => profile::profile(&command),
         Command::Verify(args) => evidence::verify(&args),
+        Command::ReplayCheck(args) => evidence::replay_check(&args),
         Command::Key(command) => evidence::key(&command),
         Command::List(args) => list::list(&args),
         Command::Show(args) => show::show(&args),

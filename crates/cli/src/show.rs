@@ -41,6 +41,15 @@ pub(crate) fn show(args: &ShowArgs) -> u8 {
         ShowFormat::Json => Format::Json,
         ShowFormat::Markdown => Format::Markdown,
     };
+    if let Some(what) = &args.reveal {
+        return match crate::evidence::reveal(&args.id, what) {
+            Ok(line) => {
+                terminal::out_line(&line);
+                exit::DONE
+            }
+            Err(refusal) => render::refused(format, &refusal),
+        };
+    }
     match look(args) {
         Ok(shown) => {
             match args.format {

@@ -60,7 +60,7 @@ pub use mutants::{Mutants, Survivor};
 pub use observe::{Observer, Trace};
 pub use ports::{Artifacts, CellChoice, Clock, Home, Ids, Interrupt, Interrupts, Ports, Profiles, Sources};
 pub use records::{Records, RoomRecord, records};
-pub use scout::scout;
+pub use scout::{base_tree, scout};
 pub use second::{ReproView, ReviewView};
 pub use transcript::{TranscriptEntry, transcript};
 pub use view::{ErrorView, GateView, PatchView, View, view};

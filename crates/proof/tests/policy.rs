@@ -105,7 +105,9 @@ fn a_bundle_from_the_future_has_no_age() {
 fn another(bundle: &Path, seed: u8, result: VerdictResult) -> Vec<u8> {
     let report = verify_it(bundle);
     let versions = BTreeMap::from([("countersign".to_owned(), "0.1.0".to_owned())]);
-    countersign(&report, result, fixture::at("2026-11-30T18:00:00Z"), versions, &fixture::key(seed)).unwrap()
+    let strength = report.claims.as_ref().and_then(|claims| claims.strength);
+    let at = fixture::at("2026-11-30T18:00:00Z");
+    countersign(&report, result, strength, at, versions, &fixture::key(seed)).unwrap()
 }
 
 #[test]
@@ -114,7 +116,7 @@ fn nobody_countersigns_what_is_broken_or_unsigned() {
     let (key, at) = (fixture::key(20), fixture::now());
     let refused = |bundle: &Path| {
         let report = verify_it(bundle);
-        countersign(&report, VerdictResult::Passed, at, BTreeMap::new(), &key).unwrap_err()
+        countersign(&report, VerdictResult::Passed, None, at, BTreeMap::new(), &key).unwrap_err()
     };
     let unsigned = Fixture { signed: false, ..Fixture::default() };
     assert_eq!(refused(&unsigned.write(dir.path()).path), CountersignError::NotIntact);

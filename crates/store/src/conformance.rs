@@ -244,6 +244,8 @@ fn payloads_come_back_and_are_committed_to(fixture: &dyn Fixture) {
     for len in sizes {
         let name = format!("p{len}");
         assert_eq!(block_on(reader.payload(&id, 2, &name)).unwrap(), bytes(len), "{name}");
+        let revealed = block_on(reader.reveal(&id, 2, &name)).unwrap();
+        assert_eq!((revealed.salt, revealed.bytes), (vec![7; 16], bytes(len)), "{name}");
         let promised = stored.payloads[&name];
         assert_eq!(promised.len, len as u64);
         assert_eq!(promised.commitment, Digest::of(&[&[7_u8; 16][..], &bytes(len)].concat()), "{name}");

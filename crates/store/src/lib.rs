@@ -23,7 +23,7 @@ pub use memory::MemoryStore;
 pub use sqlite::{Home, Options, SqliteStore};
 pub use store::{
     Append, Appended, Authority, EventPage, Fence, Lease, LeaseGuard, ListFilter, Loaded, NewEvent,
-    NewPayload, NewSession, OutboxItem, OutboxRow, PayloadRef, SessionRow, Store, StoredEvent,
+    NewPayload, NewSession, OutboxItem, OutboxRow, PayloadRef, Revealed, SessionRow, Store, StoredEvent,
 };
 
 /// The largest number of events that one append may hold.

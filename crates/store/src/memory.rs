@@ -9,7 +9,7 @@ use crate::kinds::KindSet;
 use crate::line::{ChainReader, LINE_FORMAT, RawLine, Sealed, check, commitment, genesis, seal};
 use crate::{
     Append, Appended, Authority, EventPage, Fence, KnownKinds, Lease, LeaseGuard, ListFilter, Loaded,
-    NewPayload, NewSession, OutboxRow, SessionRow, Store, StoreError, StoredEvent,
+    NewPayload, NewSession, OutboxRow, Revealed, SessionRow, Store, StoreError, StoredEvent,
 };
 
 /// The same behaviour as [`crate::SqliteStore`] without a disk, for simulations: every future is ready at once, and
@@ -140,7 +140,7 @@ impl MemoryStore {
         Ok(EventPage { events, seq: session.row.seq })
     }
 
-    fn payload_now(&self, id: &SessionId, seq: u64, name: &str) -> Result<Vec<u8>, StoreError> {
+    fn reveal_now(&self, id: &SessionId, seq: u64, name: &str) -> Result<Revealed, StoreError> {
         let content = self.content();
         let session = content.session(id)?;
         let named = || (id.clone(), seq, name.to_owned());
@@ -158,7 +158,7 @@ impl MemoryStore {
                 let event = session.read(seq - 1, 1, &mut chain)?.pop();
                 let promised = event.and_then(|e| e.payloads.get(name).copied());
                 if promised.is_some_and(|p| p.commitment == commitment(&payload.salt, &payload.bytes)) {
-                    return Ok(payload.bytes.clone());
+                    return Ok(Revealed { salt: payload.salt.to_vec(), bytes: payload.bytes.clone() });
                 }
                 let (session, seq, name) = named();
                 Err(StoreError::PayloadDamaged { session, seq, name, what: "its bytes changed".into() })
@@ -292,13 +292,13 @@ impl Store for MemoryStore {
         ready(self.events_now(session, after, limit)).boxed()
     }
 
-    fn payload(
+    fn reveal(
         &self,
         session: &SessionId,
         seq: u64,
         name: &str,
-    ) -> BoxFuture<'_, Result<Vec<u8>, StoreError>> {
-        ready(self.payload_now(session, seq, name)).boxed()
+    ) -> BoxFuture<'_, Result<Revealed, StoreError>> {
+        ready(self.reveal_now(session, seq, name)).boxed()
     }
 
     fn drop_payload(

@@ -47,7 +47,19 @@ pub trait Store: Send + Sync + Debug {
         session: &SessionId,
         seq: u64,
         name: &str,
-    ) -> BoxFuture<'_, Result<Vec<u8>, StoreError>>;
+    ) -> BoxFuture<'_, Result<Vec<u8>, StoreError>> {
+        let revealed = self.reveal(session, seq, name);
+        Box::pin(async move { Ok(revealed.await?.bytes) })
+    }
+
+    /// The same with its salt, which shows that these are the bytes that the event committed to and says nothing about
+    /// any other payload. Fails as [`Store::payload`] does.
+    fn reveal(
+        &self,
+        session: &SessionId,
+        seq: u64,
+        name: &str,
+    ) -> BoxFuture<'_, Result<Revealed, StoreError>>;
 
     /// Removes the bytes and the salt of one payload for good; the chain stays whole. Doing it twice is fine.
     fn drop_payload(
@@ -128,6 +140,13 @@ pub struct NewEvent {
     /// Typed fields only: no text that a person or a model wrote (that is a payload), no floating numbers.
     pub data: Value,
     pub payloads: Vec<NewPayload>,
+}
+
+/// A payload and what its commitment hides it with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revealed {
+    pub salt: Vec<u8>,
+    pub bytes: Vec<u8>,
 }
 
 /// Bytes that an event commits to by `sha256(salt || bytes)`, and that can be dropped without breaking the chain.

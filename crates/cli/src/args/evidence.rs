@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use countersign_types::StrengthLevel;
+use countersign_types::{StrengthLevel, Trust};
 
-use super::{Require, TextOrJson, strength};
+use super::{JudgeArgs, Network, Require, TextOrJson, TraceMode, strength};
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
@@ -27,8 +27,52 @@ pub(crate) struct VerifyArgs {
     /// The verdict of another verifier about this bundle; repeatable
     #[arg(long, value_name = "FILE")]
     pub(crate) verdict: Vec<PathBuf>,
+    /// The bundle's base has to be what this repository holds as its base commit, or this directory as it is; git runs
+    /// in a sandbox
+    #[arg(long, value_name = "DIR")]
+    pub(crate) repo: Option<PathBuf>,
+    /// The tree that was judged has to be this revision's, byte for byte
+    #[arg(long, value_name = "REV", requires = "repo")]
+    pub(crate) head: Option<String>,
+    /// What was shown of the journal by `show --reveal`; its commitment has to be in the bundle; repeatable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) revealed: Vec<PathBuf>,
     #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
     pub(crate) format: TextOrJson,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The bundle's directory, `NAME.bundle`
+    #[arg(value_name = "DIR")]
+    pub(crate) bundle: PathBuf,
+    /// How far the project and the bundle's commands are trusted: trusted-local, reviewed or untrusted. Required here or
+    /// in your configuration file
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) trust: Option<Trust>,
+    /// Where the base is: a repository with the bundle's base commit, or a plain directory with its files [default: the
+    /// current directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) repo: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
+    /// What the bundle's setup can reach: none or host [default: none]
+    #[arg(long)]
+    pub(crate) network: Option<Network>,
+    /// Keys whose signatures count [default: those of `countersign key trust`]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trusted_keys: Option<PathBuf>,
+    /// Write what came of it as a signed verdict into this new file, for `verify --verdict`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write_verdict: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
+    /// What is written to standard error
+    #[arg(long, value_enum, default_value_t = TraceMode::Compact)]
+    pub(crate) trace: TraceMode,
+    /// Your configuration file [default: countersign/config.toml in the XDG configuration directory]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

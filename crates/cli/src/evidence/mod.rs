@@ -1,9 +1,15 @@
-//! Evidence on this machine: keys, the bundle that every ended turn leaves, and its verification.
+//! Evidence on this machine: keys, the bundle that every ended turn leaves, its verification, and judging its work again.
 
 mod bundle;
+mod compared;
 mod keys;
+mod place;
+mod replay;
+mod reveal;
 mod verify;
 
 pub(crate) use self::bundle::attach;
 pub(crate) use self::keys::key;
+pub(crate) use self::replay::replay_check;
+pub(crate) use self::reveal::reveal;
 pub(crate) use self::verify::verify;

@@ -3,10 +3,15 @@
 use std::path::Path;
 
 use countersign_engine::Clock as _;
-use countersign_proof::verify::{LIMITS, Options, Policy, Report, SignatureState, verify as verify_bundle};
+use countersign_proof::layout::JOURNAL;
+use countersign_proof::verify::{
+    LIMITS, Options, Policy, Report, SignatureState, contents, verify as verify_bundle,
+};
 use countersign_types::Reason;
 
-use super::keys;
+use super::place::Held;
+use super::reveal::{MAX_REVEALED, check as check_revealed};
+use super::{keys, place};
 use crate::args::{Format, TextOrJson, VerifyArgs};
 use crate::ports::MachineClock;
 use crate::refusal::Refusal;
@@ -19,13 +24,58 @@ const MAX_POLICY: u64 = 256 << 10;
 
 pub(crate) fn verify(args: &VerifyArgs) -> u8 {
     let format = if args.format == TextOrJson::Json { Format::Json } else { Format::Text };
-    match report(args) {
-        Ok(report) => {
-            show(args.format, &args.bundle, &report);
-            if report.accepted() { exit::DONE } else { exit::NEGATIVE }
+    match report(args).and_then(|report| Ok((beside(args, &report)?, report))) {
+        Ok((beside, report)) => {
+            show(args.format, &args.bundle, &report, &beside);
+            if report.accepted() && beside.fits() { exit::DONE } else { exit::NEGATIVE }
         }
         Err(refusal) => render::refused(format, &refusal),
     }
+}
+
+/// What was held against the bundle from beside it.
+#[derive(Debug, Default)]
+struct Beside {
+    trees: Vec<Held>,
+    /// The event and payload that each file reveals, or why it reveals nothing of this bundle.
+    revealed: Vec<Result<String, String>>,
+}
+
+impl Beside {
+    fn fits(&self) -> bool {
+        self.trees.iter().all(|held| held.same) && self.revealed.iter().all(Result::is_ok)
+    }
+}
+
+/// Only of a bundle that is intact; of another one there is nothing to hold anything against.
+fn beside(args: &VerifyArgs, report: &Report) -> Result<Beside, Refusal> {
+    let mut out = Beside::default();
+    let Some(claims) = report.claims.as_ref().filter(|_| report.intact()) else { return Ok(out) };
+    if let Some(repo) = &args.repo {
+        out.trees.push(place::base(&args.bundle, report, claims, repo)?);
+        if let Some(rev) = &args.head {
+            out.trees.push(place::head(&args.bundle, report, repo, rev)?);
+        }
+    }
+    if args.revealed.is_empty() {
+        return Ok(out);
+    }
+    let mut parts = contents(&args.bundle, report, &[JOURNAL])
+        .map_err(|error| Refusal::usage(format!("{}: {error}", args.bundle.display())))?;
+    let journal = parts.remove(JOURNAL).unwrap_or_default();
+    for path in &args.revealed {
+        let bytes = files::read_regular(path, MAX_REVEALED)
+            .map_err(|what| Refusal::usage(format!("--revealed {}: {what}", path.display())))?;
+        out.revealed.push(match check_revealed(&bytes, &journal) {
+            Ok(shown) if shown.session == claims.session => Ok(format!(
+                "event {}, payload {}: it is what the journal committed to",
+                shown.seq, shown.name
+            )),
+            Ok(_) => Err(format!("{}: it is of another session", path.display())),
+            Err(why) => Err(format!("{}: {why}", path.display())),
+        });
+    }
+    Ok(out)
 }
 
 fn report(args: &VerifyArgs) -> Result<Report, Refusal> {
@@ -47,17 +97,23 @@ fn report(args: &VerifyArgs) -> Result<Report, Refusal> {
                 .map_err(|what| Refusal::usage(format!("--verdict {}: {what}", path.display())))
         })
         .collect::<Result<Vec<_>, _>>()?;
-    let holds = |name: &str| files::exists(&args.bundle.join(name));
-    if !holds("bundle.json") && !holds("SHA256SUMS") {
-        return Err(Refusal::usage(format!(
-            "{} is no bundle: it holds neither bundle.json nor SHA256SUMS; `countersign show SESSION` names a session's bundle",
-            args.bundle.display()
-        )));
-    }
+    is_bundle(&args.bundle)?;
     let options = Options { trust: &trust, policy: &policy, now: MachineClock.now(), verdicts: &verdicts };
     verify_bundle(&args.bundle, &options).map_err(|error| {
         Refusal::usage(format!("{} cannot be read as a bundle's directory: {error}", args.bundle.display()))
     })
+}
+
+/// Refuses a directory that was never meant to be a bundle; what is wrong with one that was is a finding.
+pub(super) fn is_bundle(dir: &Path) -> Result<(), Refusal> {
+    let holds = |name: &str| files::exists(&dir.join(name));
+    if holds("bundle.json") || holds("SHA256SUMS") {
+        return Ok(());
+    }
+    Err(Refusal::usage(format!(
+        "{} is no bundle: it holds neither bundle.json nor SHA256SUMS; `countersign show SESSION` names a session's bundle",
+        dir.display()
+    )))
 }
 
 fn policy(path: &Path) -> Result<Policy, Refusal> {
@@ -68,22 +124,27 @@ fn policy(path: &Path) -> Result<Policy, Refusal> {
     Policy::read(&text).map_err(|why| refuse(why.to_string()))
 }
 
-fn show(format: TextOrJson, bundle: &Path, report: &Report) {
+fn show(format: TextOrJson, bundle: &Path, report: &Report, beside: &Beside) {
     if format == TextOrJson::Json {
         let shown = serde_json::json!({
             "schema": "countersign.verification/1",
-            "accepted": report.accepted(),
+            "accepted": report.accepted() && beside.fits(),
             "intact": report.intact(),
             "report": report,
+            "trees": beside.trees,
+            "revealed": beside.revealed.iter().map(|one| serde_json::json!({
+                "fits": one.is_ok(),
+                "what": one.as_ref().unwrap_or_else(|why| why),
+            })).collect::<Vec<_>>(),
             "limits": LIMITS,
         });
         terminal::out_line(&shown.to_string());
         return;
     }
-    terminal::out_bytes(text::safe(&for_people(bundle, report)).as_bytes());
+    terminal::out_bytes(text::safe(&for_people(bundle, report, beside)).as_bytes());
 }
 
-fn for_people(bundle: &Path, report: &Report) -> String {
+fn for_people(bundle: &Path, report: &Report, beside: &Beside) -> String {
     let mut out = format!("{}\n", bundle.display());
     let mut line = |name: &str, value: String| out.push_str(&format!("  {name:<10}{value}\n"));
     let intact = if report.intact() { "yes, everything in it fits together" } else { "NO" };
@@ -122,10 +183,38 @@ fn for_people(bundle: &Path, report: &Report) -> String {
     for failure in &report.failures {
         line("policy", failure.to_string());
     }
+    for held in &beside.trees {
+        let rev = held.rev.as_deref().unwrap_or("the directory");
+        let found = match (&held.path, held.same) {
+            (_, true) => format!(
+                "the bundle's {} tree is what {rev} holds",
+                if held.what == "head" { "judged" } else { "base" }
+            ),
+            (path, false) => format!(
+                "NOT what {rev} holds: {} paths differ, the first is {}",
+                held.differing,
+                path.as_deref().unwrap_or("?")
+            ),
+        };
+        line(held.what, found);
+        if held.what == "base" && !held.same {
+            line(
+                "",
+                "a turn that began from changes that were not committed has a base that no commit holds"
+                    .to_owned(),
+            );
+        }
+    }
+    for revealed in &beside.revealed {
+        match revealed {
+            Ok(what) => line("revealed", what.clone()),
+            Err(why) => line("revealed", format!("NOT of this bundle: {why}")),
+        }
+    }
     if report.signature == SignatureState::UnknownSigner {
         line("hint", "`countersign key trust --name NAME FILE` trusts a key; a key in the bundle itself is no reason to".to_owned());
     }
-    line("accepted", if report.accepted() { "yes" } else { "no" }.to_owned());
+    line("accepted", if report.accepted() && beside.fits() { "yes" } else { "no" }.to_owned());
     for limit in LIMITS {
         line("limit", (*limit).to_owned());
     }

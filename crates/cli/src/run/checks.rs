@@ -2,7 +2,7 @@
 
 use countersign_config::{check_words, split_words};
 use countersign_engine::StartingCheck;
-use countersign_kernel::contract::{Allowance, CheckTerms, Deps, Expect, ProfileRef};
+use countersign_kernel::contract::{Allowance, CheckTerms, Contract, Deps, Expect, ProfileRef};
 use countersign_tree::GlobSet;
 use countersign_types::{Millis, Reason};
 
@@ -10,6 +10,12 @@ use crate::args;
 use crate::profile::ProfileStore;
 use crate::refusal::Refusal;
 use crate::run::Wish;
+
+/// Checks of a contract that is repeated, at most.
+const MAX_REPEATED_CHECKS: usize = 100;
+
+/// One of them takes at most this, whatever the contract says: six hours.
+const MAX_REPEATED_TIMEOUT: Millis = Millis::from_secs(6 * 3600);
 
 /// Commands as words.
 #[derive(Debug)]
@@ -99,6 +105,52 @@ impl Commands {
         self.allow = profile.terms.allow;
         self.deps = profile.terms.deps;
         self.profile = Some(pinned);
+        Ok(())
+    }
+
+    /// Everything that another session's contract says of how its work is judged. Its bounds are held to this program's:
+    /// a contract that comes from elsewhere does not make anybody wait for days.
+    pub(super) fn repeat(&mut self, contract: &Contract) -> Result<(), Refusal> {
+        let refuse =
+            |what: &str| Err(Refusal::usage(format!("the bundle's contract cannot be repeated: {what}")));
+        if contract.checks.is_empty() {
+            return refuse("it has no check");
+        }
+        if contract.checks.len() > MAX_REPEATED_CHECKS {
+            return refuse("it has more than 100 checks");
+        }
+        let argvs = contract.checks.iter().map(|check| &check.argv);
+        for argv in argvs.chain(&contract.environment.setup).chain(&contract.environment.probe) {
+            if let Err(error) = check_words(argv.clone()) {
+                return refuse(&format!("a command of it is none: {error}"));
+            }
+        }
+        if let Err(error) = GlobSet::new(contract.scope.iter().chain(&contract.protect)) {
+            return refuse(&format!("a glob of it is none: {error}"));
+        }
+        self.checks.clone_from(&contract.checks);
+        for check in &mut self.checks {
+            check.timeout = check.timeout.min(MAX_REPEATED_TIMEOUT);
+            check.repeats = check.repeats.clamp(1, 10);
+        }
+        self.setup.clone_from(&contract.environment.setup);
+        self.probe.clone_from(&contract.environment.probe);
+        self.scope.clone_from(&contract.scope);
+        self.protect.clone_from(&contract.protect);
+        self.allow.clone_from(&contract.allow);
+        self.deps = contract.deps;
+        Ok(())
+    }
+
+    /// The profile of a repeated contract is the one that is registered here under the same digest: its held-out inputs
+    /// are in no bundle.
+    pub(super) fn same_profile(&mut self, store: &ProfileStore, pinned: &ProfileRef) -> Result<(), Refusal> {
+        let named = format!("{}@{}", pinned.name, pinned.digest);
+        let own = store.find(&named).map_err(|what| {
+            let advice = "the bundle was judged by a profile; register the same one here";
+            Refusal::new(Reason::Config, format!("profile {}: {what} ({advice})", shown(&named)))
+        })?;
+        self.profile = Some(own);
         Ok(())
     }
 

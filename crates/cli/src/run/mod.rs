@@ -20,6 +20,7 @@ use countersign_config::{CODING, Preset, QUESTION};
 use countersign_engine::Clock as _;
 use countersign_engine::Ids as _;
 use countersign_kernel::contract::{Allowance, Contract, ReviewTerms};
+use countersign_tree::Manifest;
 use countersign_types::{GateKey, Reason, SessionId, StrengthLevel, Tier};
 
 use crate::args::{
@@ -67,6 +68,10 @@ pub(crate) struct Wish<'a> {
     pub(crate) repro_first: bool,
     /// Finished work that is judged; nobody works on it then.
     pub(crate) work: Option<&'a WorkArgs>,
+    /// The contract that a judgement is repeated from; it says how the work is judged, in place of flags.
+    pub(crate) terms: Option<&'a Contract>,
+    /// An empty directory in place of what earlier runs remembered: everything is looked at anew.
+    pub(crate) anew: Option<&'a std::path::Path>,
 }
 
 impl<'a> Wish<'a> {
@@ -113,6 +118,8 @@ impl<'a> Wish<'a> {
             review: None,
             repro_first: false,
             work: None,
+            terms: None,
+            anew: None,
         }
     }
 
@@ -153,6 +160,8 @@ impl<'a> Wish<'a> {
             review: None,
             repro_first: false,
             work: None,
+            terms: None,
+            anew: None,
         }
     }
 
@@ -163,7 +172,10 @@ impl<'a> Wish<'a> {
 
     /// The gates that this wish arms, for the result of a run that is refused.
     fn armed(&self) -> Vec<GateKey> {
-        let checked = !self.check.is_empty() || !self.check_argv.is_empty() || self.profile.is_some();
+        let checked = !self.check.is_empty()
+            || !self.check_argv.is_empty()
+            || self.profile.is_some()
+            || self.terms.is_some();
         let mut armed = result::armed(checked, !self.scope.is_empty(), !self.protect.is_empty());
         armed.retain(|key| self.work.is_none() || *key != GateKey::Answer);
         armed.retain(|key| !self.no_fence || *key != GateKey::Fence);
@@ -281,6 +293,9 @@ fn prepare(
     known.task = Some(task.clone());
     let mut commands = checks::parse(wish, resolved.check_timeout.value)?;
     checks::globs(wish)?;
+    if let Some(contract) = wish.terms {
+        commands.repeat(contract)?;
+    }
     // Where nobody names a check, the project's own files may: only then is it looked at before a model is chosen.
     let scouting = commands.checks.is_empty() && !wish.no_check && wish.profile.is_none();
     let choose = || {
@@ -289,13 +304,19 @@ fn prepare(
         Ok::<_, Refusal>((model, review))
     };
     let (model, review) = if scouting { (model::nobody(), None) } else { choose()? };
-    let home = match home_path {
+    let mut home = match home_path {
         Some(path) => Home::open_at(&path)?,
         None => Home::open()?,
     };
+    if let Some(dir) = wish.anew {
+        home.forget(dir)?;
+    }
     known.home = Some(home.clone());
     if let Some(named) = wish.profile {
         commands.take_over(&ProfileStore::new(home.root()), named)?;
+    }
+    if let Some(pinned) = wish.terms.and_then(|contract| contract.profile.as_ref()) {
+        commands.same_profile(&ProfileStore::new(home.root()), pinned)?;
     }
     let tiers = runtime.block_on(crate::tiers::choose(&resolved, !wish.no_check, &home))?;
     if commands.setup.is_some() && tiers.working.tier() == Tier::Host {
@@ -372,6 +393,19 @@ fn on_base<T>(project: &ProjectArgs, look: impl FnOnce(&Wish<'_>) -> T) -> Resul
 
 /// What the project's own files say of how it is tested.
 pub(crate) fn scout(project: &ProjectArgs) -> Result<Vec<countersign_engine::StartingCheck>, Refusal> {
+    looking(project, |prepared, runtime| runtime.block_on(session::scout(prepared)))
+}
+
+/// The tree of a project's base, read in a cell, and its commit where it is one.
+pub(crate) fn base_tree(project: &ProjectArgs) -> Result<(Arc<Manifest>, Option<String>), Refusal> {
+    looking(project, |prepared, runtime| runtime.block_on(session::base_tree(prepared)))
+}
+
+/// A look at a project's base that leaves no session behind.
+fn looking<T>(
+    project: &ProjectArgs,
+    look: impl FnOnce(&Prepared, &tokio::runtime::Runtime) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
     on_base(project, |wish| {
         let runtime = runtime()?;
         let id = session_id(MachineClock.now(), MachineIds.bytes());
@@ -383,7 +417,7 @@ pub(crate) fn scout(project: &ProjectArgs) -> Result<Vec<countersign_engine::Sta
             Refusal::new(Reason::CellDied, format!("signals cannot be listened to: {error}"))
         })?;
         let prepared = prepare(wish, &id, None, &mut Known::default(), &signals, &runtime)?;
-        runtime.block_on(session::scout(&prepared))
+        look(&prepared, &runtime)
     })?
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use countersign_engine::{Ended, EngineError, NewSession, Ports, Sources, StartingCheck};
 use countersign_kernel::contract::Contract;
 use countersign_store::Store as _;
+use countersign_tree::Manifest;
 use countersign_types::{Digest, Outcome, PrincipalId, Reason, SessionId, TenantId};
 
 use crate::args::{Format, TraceMode};
@@ -80,6 +81,11 @@ fn owner() -> (TenantId, PrincipalId) {
 /// What the project's own files say of how it is tested.
 pub(crate) async fn scout(prepared: &Prepared) -> Result<Vec<StartingCheck>, Refusal> {
     Ok(countersign_engine::scout(&prepared.ports(), &prepared.contract).await?)
+}
+
+/// The tree that the source names.
+pub(crate) async fn base_tree(prepared: &Prepared) -> Result<(Arc<Manifest>, Option<String>), Refusal> {
+    Ok(countersign_engine::base_tree(&prepared.ports(), &prepared.contract).await?)
 }
 
 /// Records a new session and drives it to its result.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use countersign_types::{Digest, Millis};
+use countersign_types::{Digest, Millis, Strength};
 
 use super::signatures::{Keys, trusted};
 use super::statements::Statements;
@@ -25,10 +25,12 @@ pub enum CountersignError {
 
 /// Another verifier's verdict over a bundle that was verified: the bundle's own with this verifier's result, time and
 /// versions. It names the bundle by the sha256 of its `SHA256SUMS`, and lies beside it, never in it; [`super::verify`]
-/// takes any number of them and counts the trusted verifiers. `result` is what this verifier saw itself.
+/// takes any number of them and counts the trusted verifiers. `result` is what this verifier saw itself, and `strength` how
+/// much it means; the verdict claims no more than the bundle does.
 pub fn countersign(
     report: &Report,
     result: VerdictResult,
+    strength: Option<Strength>,
     at: Millis,
     versions: BTreeMap<String, String>,
     signer: &dyn Signer,
@@ -42,10 +44,13 @@ pub fn countersign(
     let predicate = &mut verdict.predicate;
     predicate.verifier = Verifier { id: VERIFIER.to_owned(), version: versions };
     predicate.time_verified = rfc3339(at);
-    if predicate.verification_result != result {
-        predicate.verification_result = result;
-        predicate.verified_levels = level(result, report.claims.as_ref().and_then(|claims| claims.strength));
-    }
+    let claimed = report.claims.as_ref().and_then(|claims| claims.strength);
+    let weaker = claimed.zip(strength).map(|(one, other)| Strength {
+        level: one.level.min(other.level),
+        in_process: one.in_process || other.in_process,
+    });
+    predicate.verification_result = result;
+    predicate.verified_levels = level(result, weaker);
     predicate.input_attestations.push(Resource::file(SUMS, sums));
     // It was read from canonical JSON, so it can be written as such.
     let payload = verdict.to_bytes().map_err(|_| CountersignError::NotIntact)?;

@@ -4,6 +4,7 @@
 //! base + patch = final? Who signed it: nobody, somebody unknown, or a key of the trust file? And does it show what a
 //! [`Policy`] asks for? What a signature does not say is in [`LIMITS`].
 
+mod contents;
 mod extra;
 mod files;
 mod finding;
@@ -20,6 +21,7 @@ use std::path::Path;
 
 use countersign_types::{Digest, Millis};
 
+pub use contents::{ContentsError, contents};
 pub use extra::{CountersignError, countersign};
 pub use finding::Finding;
 pub use policy::{KeysAt, Policy, PolicyError, PolicyFailure, SignatureDemand};

@@ -25,7 +25,7 @@ use self::write::{BlobWriter, Writer};
 use crate::worker::Worker;
 use crate::{
     Append, Appended, EventPage, KnownKinds, Lease, ListFilter, Loaded, MAX_INLINE_PAYLOAD, NewSession,
-    OutboxRow, SessionRow, Store, StoreError,
+    OutboxRow, Revealed, SessionRow, Store, StoreError,
 };
 pub use home::Home;
 
@@ -159,14 +159,14 @@ impl Store for SqliteStore {
         self.reader.call(move |r| r.events(&session, after, limit))
     }
 
-    fn payload(
+    fn reveal(
         &self,
         session: &SessionId,
         seq: u64,
         name: &str,
-    ) -> BoxFuture<'_, Result<Vec<u8>, StoreError>> {
+    ) -> BoxFuture<'_, Result<Revealed, StoreError>> {
         let (session, name) = (session.clone(), name.to_owned());
-        self.reader.call(move |r| r.payload(&session, seq, &name))
+        self.reader.call(move |r| r.reveal(&session, seq, &name))
     }
 
     fn drop_payload(

@@ -8,7 +8,8 @@ use super::{fault, from_db, to_db};
 use crate::kinds::KindSet;
 use crate::line::{ChainReader, RawLine, commitment};
 use crate::{
-    EventPage, KnownKinds, ListFilter, Loaded, OutboxRow, PayloadRef, SessionRow, StoreError, StoredEvent,
+    EventPage, KnownKinds, ListFilter, Loaded, OutboxRow, PayloadRef, Revealed, SessionRow, StoreError,
+    StoredEvent,
 };
 
 /// Where the bytes of a payload are; column `place`.
@@ -110,11 +111,11 @@ impl Reader {
         Ok(events)
     }
 
-    pub(super) fn payload(&self, session: &SessionId, seq: u64, name: &str) -> Result<Vec<u8>, StoreError> {
-        self.snapshot(|this| this.payload_now(session, seq, name))
+    pub(super) fn reveal(&self, session: &SessionId, seq: u64, name: &str) -> Result<Revealed, StoreError> {
+        self.snapshot(|this| this.reveal_now(session, seq, name))
     }
 
-    fn payload_now(&self, session: &SessionId, seq: u64, name: &str) -> Result<Vec<u8>, StoreError> {
+    fn reveal_now(&self, session: &SessionId, seq: u64, name: &str) -> Result<Revealed, StoreError> {
         let Keyed { key, .. } = self.find(session)?;
         let named = || (session.clone(), seq, name.to_owned());
         let missing = || {
@@ -166,7 +167,7 @@ impl Reader {
         if commitment(&salt, &bytes) != promised.commitment || bytes.len() as u64 != promised.len {
             return Err(damaged("its bytes changed"));
         }
-        Ok(bytes)
+        Ok(Revealed { salt, bytes })
     }
 
     pub(super) fn sessions(&self, filter: &ListFilter) -> Result<Vec<SessionRow>, StoreError> {
