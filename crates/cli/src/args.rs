@@ -16,7 +16,7 @@ use countersign_kernel::contract::Allowance;
 use countersign_tree::GlobSet;
 use countersign_types::{Millis, Money, SessionId, StrengthLevel, Tier, Trust};
 
-pub(crate) use self::delivery::{ApplyArgs, DiffArgs};
+pub(crate) use self::delivery::{ApplyArgs, DiffArgs, ExportArgs};
 pub(crate) use self::evidence::{KeyCommand, KeyTrustArgs, ReplayArgs, VerifyArgs};
 pub(crate) use self::profile::{ProfileCheckArgs, ProfileCommand, ProfileNewArgs, ProjectArgs};
 pub(crate) use crate::args::review::ReviewArgs;
@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Apply a session's patch to your work tree
     Apply(ApplyArgs),
+    /// Put all that a reviewer needs of an ended session into a new directory
+    Export(ExportArgs),
     /// Go on with a session that was parked
     Resume(ResumeArgs),
     /// Say which sandboxes work here, and how to get the others

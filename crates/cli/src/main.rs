@@ -18,6 +18,7 @@ mod doctor;
 mod events;
 mod evidence;
 mod exit;
+mod export;
 mod files;
 mod gate;
 mod home;
@@ -78,6 +79,7 @@ fn dispatch(cli: Cli) -> u8 {
         Command::Events(args) => events::events(&args),
         Command::Diff(args) => diff::diff(&args),
         Command::Apply(args) => apply::apply(&args),
+        Command::Export(args) => export::export(&args),
         Command::Resume(args) => resume::resume(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Version => {

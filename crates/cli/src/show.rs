@@ -79,9 +79,10 @@ fn look(args: &ShowArgs) -> Result<Shown, Refusal> {
     })
 }
 
-fn for_people(shown: &Shown) -> String {
+/// What was said and done, for people. Of one entry `limit` characters are shown at most.
+pub(crate) fn transcript(entries: &[Entry], limit: usize) -> String {
     let mut out = String::new();
-    for entry in &shown.transcript {
+    for entry in entries {
         let effect = entry.effect.as_deref().unwrap_or("-");
         out.push_str(&format!(
             "── {} {effect} {}\n",
@@ -89,13 +90,18 @@ fn for_people(shown: &Shown) -> String {
             ports::time(countersign_types::Millis(entry.at))
         ));
         let safe = text::safe(entry.text.trim_end());
-        let cut: String = safe.chars().take(ENTRY).collect();
+        let cut: String = safe.chars().take(limit).collect();
         out.push_str(&cut);
         if cut.len() < safe.len() {
             out.push_str("\n[cut here; --format json has all of it]");
         }
         out.push_str("\n\n");
     }
+    out
+}
+
+fn for_people(shown: &Shown) -> String {
+    let mut out = transcript(&shown.transcript, ENTRY);
     if let Some(error) = &shown.result.error {
         out.push_str(&format!("error: {}\n", text::safe(&error.message)));
     }

@@ -6,23 +6,9 @@ mod common;
 #[path = "common/project.rs"]
 mod project;
 
-use std::process::Child;
-
 use common::{Ended, Place};
-use project::{CHECK, PROJECT, edit, finish, kill, odd_seconds, repository, script, sh, sleeps, until};
+use project::{CHECK, PROJECT, edit, finish, kill, repository, script, sleeps, under_way, until};
 use serde_json::{Value, json};
-
-/// A run whose agent is in the middle of a command.
-fn under_way(place: &Place) -> (Child, String) {
-    let seconds = odd_seconds();
-    repository(place, PROJECT);
-    let turns = json!([sh(&format!("sleep {seconds}")), edit("answer", "41", "42"), finish("Done.")]);
-    let model = script(place, "m.json", &turns);
-    let args = project::args(place, &model, &["--check", CHECK, "--format", "json"]);
-    let child = place.command(&args.iter().map(String::as_str).collect::<Vec<_>>()).spawn().unwrap();
-    until("the agent's command", || sleeps(&seconds));
-    (child, seconds)
-}
 
 fn json(ended: &Ended) -> Value {
     assert_eq!(ended.code, Some(0), "{ended:?}");

@@ -1,9 +1,11 @@
-//! Arguments of what hands a session's work over: `diff`, `apply`.
+//! Arguments of what hands a session's work over: `diff`, `apply`, `export`.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use countersign_types::SessionId;
+
+use super::TextOrJson;
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
@@ -33,4 +35,15 @@ pub(crate) struct ApplyArgs {
     /// Do not ask about files that something starts by itself: hooks, CI, editor tasks, build and install scripts
     #[arg(long)]
     pub(crate) accept_self_starting: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    #[arg(value_name = "SESSION")]
+    pub(crate) id: SessionId,
+    /// The directory to make
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
 }

@@ -176,15 +176,12 @@ fn rooms<'a>(view: &View, records: &'a Records) -> Vec<Room<'a>> {
     let last = records.rooms.iter().filter_map(|record| record.attempt).max();
     let turn = view.session.as_ref().and_then(|session| session.turn.as_ref());
     let sealed = turn.and_then(|turn| turn.sealed).map(|sealed| sealed.tree);
-    let mut names: BTreeMap<String, u32> = BTreeMap::new();
-    records
-        .rooms
-        .iter()
-        .map(|record| {
+    named(&records.rooms)
+        .into_iter()
+        .map(|(name, record)| {
             let judged = matches!(record.room.role, RoomRole::Final | RoomRole::HeldOut);
             let decides =
                 judged && record.attempt == last && last.is_some() && Some(record.room.tree) == sealed;
-            let name = named(record, &mut names);
             let check = usize::try_from(record.check).ok();
             let terms = view.session.as_ref().and_then(|session| session.contract.checks.get(check?));
             let argv = match (record.room.role, terms) {
@@ -224,8 +221,13 @@ fn rooms<'a>(view: &View, records: &'a Records) -> Vec<Room<'a>> {
         .collect()
 }
 
-/// `base-check0`, `try1-check0-final`, with a number behind the second of one name.
-fn named(record: &RoomRecord, names: &mut BTreeMap<String, u32>) -> String {
+/// Each room with its name: `base-check0`, `try1-check0-final`, with a number behind the second of one name.
+pub(crate) fn named(rooms: &[RoomRecord]) -> Vec<(String, &RoomRecord)> {
+    let mut names = BTreeMap::new();
+    rooms.iter().map(|record| (name(record, &mut names), record)).collect()
+}
+
+fn name(record: &RoomRecord, names: &mut BTreeMap<String, u32>) -> String {
     let role = match record.room.role {
         RoomRole::Base => "base",
         RoomRole::Final => "final",

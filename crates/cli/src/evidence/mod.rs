@@ -8,8 +8,8 @@ mod replay;
 mod reveal;
 mod verify;
 
-pub(crate) use self::bundle::attach;
+pub(crate) use self::bundle::{attach, named};
 pub(crate) use self::keys::key;
 pub(crate) use self::replay::replay_check;
 pub(crate) use self::reveal::reveal;
-pub(crate) use self::verify::verify;
+pub(crate) use self::verify::{is_intact, verify};

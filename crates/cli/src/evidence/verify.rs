@@ -13,6 +13,7 @@ use super::place::Held;
 use super::reveal::{MAX_REVEALED, check as check_revealed};
 use super::{keys, place};
 use crate::args::{Format, TextOrJson, VerifyArgs};
+use crate::home::Home;
 use crate::ports::MachineClock;
 use crate::refusal::Refusal;
 use crate::{exit, files, home, render, terminal, text};
@@ -114,6 +115,16 @@ pub(super) fn is_bundle(dir: &Path) -> Result<(), Refusal> {
         "{} is no bundle: it holds neither bundle.json nor SHA256SUMS; `countersign show SESSION` names a session's bundle",
         dir.display()
     )))
+}
+
+/// Does everything in a bundle of this home fit together, whoever signed it?
+pub(crate) fn is_intact(home: &Home, bundle: &Path) -> Result<bool, Refusal> {
+    let (trust, policy) = (keys::trusted(home.root())?, Policy::default());
+    let options = Options { trust: &trust, policy: &policy, now: MachineClock.now(), verdicts: &[] };
+    let report = verify_bundle(bundle, &options).map_err(|error| {
+        Refusal::new(Reason::Store, format!("the bundle {} cannot be read: {error}", bundle.display()))
+    })?;
+    Ok(report.intact())
 }
 
 fn policy(path: &Path) -> Result<Policy, Refusal> {

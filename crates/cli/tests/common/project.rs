@@ -177,6 +177,18 @@ pub fn odd_seconds() -> String {
     format!("600.{:07}{next:03}", std::process::id())
 }
 
+/// A run in `repo/` whose agent is in the middle of a `sleep` of the seconds that are given.
+pub fn under_way(place: &Place) -> (Child, String) {
+    let seconds = odd_seconds();
+    repository(place, PROJECT);
+    let turns = json!([sh(&format!("sleep {seconds}")), edit("answer", "41", "42"), finish("Done.")]);
+    let model = script(place, "m.json", &turns);
+    let args = args(place, &model, &["--check", CHECK, "--format", "json"]);
+    let child = place.command(&args.iter().map(String::as_str).collect::<Vec<_>>()).spawn().unwrap();
+    until("the agent's command", || sleeps(&seconds));
+    (child, seconds)
+}
+
 pub fn kill(signal: &str, pid: u32) {
     let status = Command::new("kill")
         .args([&format!("-{signal}"), &pid.to_string()])
@@ -221,6 +233,6 @@ pub fn ended(mut child: Child) -> Ended {
 // Every suite compiles this file, and none uses all of it.
 const _: () = {
     let _ = (place, git, repository, script, finish, sh, edit, args, checked, snapshot, journal);
-    let _ = (CHECK, PROJECT, WATCHDOG, sleeps, odd_seconds, kill, ended);
+    let _ = (CHECK, PROJECT, WATCHDOG, sleeps, odd_seconds, under_way, kill, ended);
     let _ = || until("", || processes(|_, _| true).is_empty());
 };
