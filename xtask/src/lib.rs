@@ -14,6 +14,7 @@ pub mod node;
 pub mod report;
 pub mod setup;
 pub mod sh;
+mod stock;
 pub mod strace;
 pub mod suite;
 pub mod workspace;

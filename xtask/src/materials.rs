@@ -9,6 +9,7 @@
 //! <target>/real-input/httpx/wheelhouse          wheels of every locked dependency
 //! <target>/real-input/aimock/node_modules       an independent model server
 //! <target>/real-input/npm-cache                 an npm cache with what the lockfiles below `bench/gate` name
+//! <target>/real-input/{sigstore,securesystemslib,cosign}   stock verifiers of evidence
 //! <target>/real-input/node/node_modules         a Node for it, only where the machine's own is too old
 //! ```
 
@@ -19,6 +20,7 @@ use serde_json::Value;
 
 use crate::node;
 use crate::sh::{self, Context, Error, Result};
+use crate::stock;
 use crate::workspace::Workspace;
 
 const TABLE: &str = "materials.json";
@@ -48,6 +50,7 @@ pub fn prepare(workspace: &Workspace) -> Result<()> {
             node::usable(&dir.join(node::PROGRAM)).map_err(Error::new)
         })?;
     }
+    stock::prepare(&all)?;
     std::fs::write(all.dir.join(TABLE), &all.text).context(TABLE)
 }
 
@@ -119,7 +122,7 @@ pub struct Edit<'a> {
 /// Bases of the benchmark of gates whose runner comes from npm.
 const BENCH_RUNNERS: [&str; 3] = ["jest", "mocha", "vitest"];
 
-struct Materials<'a> {
+pub(crate) struct Materials<'a> {
     data: PathBuf,
     /// `bench/gate/bases`.
     bases: PathBuf,
@@ -204,8 +207,13 @@ pub fn apply(repo: &Path, edits: &[Edit<'_>]) -> Result<()> {
 }
 
 impl Materials<'_> {
+    /// What this repository keeps of a material.
+    pub(crate) fn data(&self, name: &str) -> PathBuf {
+        self.data.join(name)
+    }
+
     /// Runs `work` in an empty directory that gets its name only when all went well.
-    fn once(&self, name: &str, stamp: &str, work: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    pub(crate) fn once(&self, name: &str, stamp: &str, work: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         let ready = self.dir.join(name);
         if std::fs::read_to_string(ready.join(STAMP)).is_ok_and(|old| old == stamp) {
             return Ok(());
@@ -310,13 +318,13 @@ impl Materials<'_> {
         )
     }
 
-    fn npm_stamp(&self, name: &str) -> Result<String> {
+    pub(crate) fn npm_stamp(&self, name: &str) -> Result<String> {
         let lock = self.data.join(name).join("package-lock.json");
         std::fs::read_to_string(&lock).context(lock.display())
     }
 
     /// Exactly what the lock says, by hash; no package runs a script of its own.
-    fn npm_ci(&self, name: &str, dir: &Path) -> Result<()> {
+    pub(crate) fn npm_ci(&self, name: &str, dir: &Path) -> Result<()> {
         for file in ["package.json", "package-lock.json"] {
             let from = self.data.join(name).join(file);
             std::fs::copy(&from, dir.join(file)).context(from.display())?;
@@ -519,7 +527,9 @@ mod tests {
     fn locks_are_pinned_by_hash() {
         let all = Materials::open(&Workspace::find()).unwrap();
         let python = std::fs::read_to_string(all.data.join("httpx/requirements.lock")).unwrap();
-        for line in python.lines() {
+        let stock = all.data("securesystemslib").join("requirements.lock");
+        let stock = std::fs::read_to_string(stock).unwrap();
+        for line in python.lines().chain(stock.lines()) {
             assert!(line.contains("==") && line.contains("--hash=sha256:"), "{line}");
         }
         assert!(!without_markers(&python).contains("python_version"));
@@ -527,7 +537,7 @@ mod tests {
         assert_eq!(rust.matches("checksum = ").count() + 1, rust.matches("[[package]]").count());
         let runners = BENCH_RUNNERS.map(|name| all.bench_base(name).join("package-lock.json"));
         let runners = runners.map(|lock| std::fs::read_to_string(lock).unwrap());
-        let ours = ["aimock", "node"].map(|name| all.npm_stamp(name).unwrap());
+        let ours = ["aimock", "node", "sigstore"].map(|name| all.npm_stamp(name).unwrap());
         for lock in ours.into_iter().chain(runners) {
             let lock: Value = serde_json::from_str(&lock).unwrap();
             let packages = lock["packages"].as_object().unwrap();
