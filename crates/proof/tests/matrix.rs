@@ -3,7 +3,7 @@
 //!
 //! Verifiers of the Sigstore and in-toto world are not on every machine: the directory that `COUNTERSIGN_MATERIALS` names
 //! may hold them, as `cargo xtask setup` puts them there. What is not there is skipped by name, and its column not compared.
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, outside of test functions")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of test functions")]
 
 mod support;
 
