@@ -2,6 +2,7 @@
 
 mod delivery;
 mod evidence;
+mod looking;
 mod profile;
 mod review;
 
@@ -18,6 +19,7 @@ use countersign_types::{Millis, Money, SessionId, StrengthLevel, Tier, Trust};
 
 pub(crate) use self::delivery::{ApplyArgs, DiffArgs, ExportArgs};
 pub(crate) use self::evidence::{KeyCommand, KeyTrustArgs, ReplayArgs, VerifyArgs};
+pub(crate) use self::looking::{EventsArgs, ListArgs, ReportArgs, ShowArgs};
 pub(crate) use self::profile::{ProfileCheckArgs, ProfileCommand, ProfileNewArgs, ProjectArgs};
 pub(crate) use crate::args::review::ReviewArgs;
 use crate::refusal::Refusal;
@@ -60,6 +62,8 @@ pub(crate) enum Command {
     List(ListArgs),
     /// Show a session's result and transcript
     Show(ShowArgs),
+    /// Write a session's report in Markdown: outcome, gates, diff, cost, next step
+    Report(ReportArgs),
     /// Show a session's journal
     Events(EventsArgs),
     /// Write a session's patch to standard output
@@ -123,7 +127,8 @@ pub(crate) enum TextOrJson {
 pub(crate) enum ShowFormat {
     Text,
     Json,
-    /// The report for a pull request, without the transcript
+    /// The report, without the transcript
+    #[value(alias = "md")]
     Markdown,
 }
 
@@ -236,6 +241,9 @@ pub(crate) struct CommonArgs {
     /// What is written to standard error
     #[arg(long, value_enum, default_value_t = TraceMode::Compact)]
     pub(crate) trace: TraceMode,
+    /// Write a report in Markdown into this file too, in place of what is in it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
     /// Your configuration file [default: countersign/config.toml in the XDG configuration directory]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -365,6 +373,9 @@ pub(crate) struct GateArgs {
     /// What is written to standard error
     #[arg(long, value_enum, default_value_t = TraceMode::Compact)]
     pub(crate) trace: TraceMode,
+    /// Write a report in Markdown into this file too, in place of what is in it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
     /// Your configuration file [default: countersign/config.toml in the XDG configuration directory]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -389,35 +400,6 @@ pub(crate) struct DemoArgs {
     pub(crate) keep: Option<PathBuf>,
     #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
     pub(crate) format: TextOrJson,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ListArgs {
-    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
-    pub(crate) format: TextOrJson,
-    /// Sessions, at most
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) limit: u32,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ShowArgs {
-    #[arg(value_name = "SESSION")]
-    pub(crate) id: SessionId,
-    /// Show one payload of one event with the salt of its commitment, as JSON that `verify --revealed` takes: the event's
-    /// number, and the payload's name where it has several. Everything else stays hidden
-    #[arg(long, value_name = "EVENT[:NAME]")]
-    pub(crate) reveal: Option<String>,
-    #[arg(long, value_enum, default_value_t = ShowFormat::Text)]
-    pub(crate) format: ShowFormat,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct EventsArgs {
-    #[arg(value_name = "SESSION")]
-    pub(crate) id: SessionId,
-    #[arg(long, value_enum, default_value_t = TextOrNdjson::Text)]
-    pub(crate) format: TextOrNdjson,
 }
 
 #[derive(Debug, Args)]

@@ -31,6 +31,7 @@ pub(crate) fn judging(project: &ProjectArgs, base: Option<String>) -> CommonArgs
         deadline: None,
         format: Format::Text,
         trace: TraceMode::Off,
+        report: None,
         config: project.config.clone(),
     }
 }
@@ -53,6 +54,7 @@ fn common(args: &GateArgs) -> CommonArgs {
         deadline: None,
         format: args.format.into(),
         trace: args.trace,
+        report: args.report.clone(),
         config: args.config.clone(),
     }
 }

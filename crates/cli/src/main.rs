@@ -21,6 +21,7 @@ mod exit;
 mod export;
 mod files;
 mod gate;
+mod hint;
 mod home;
 mod lease;
 mod list;
@@ -76,6 +77,7 @@ fn dispatch(cli: Cli) -> u8 {
         Command::Key(command) => evidence::key(&command),
         Command::List(args) => list::list(&args),
         Command::Show(args) => show::show(&args),
+        Command::Report(args) => show::report(&args.id),
         Command::Events(args) => events::events(&args),
         Command::Diff(args) => diff::diff(&args),
         Command::Apply(args) => apply::apply(&args),

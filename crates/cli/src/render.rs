@@ -34,7 +34,7 @@ pub(crate) fn result(format: Format, result: &RunResult) {
             }
             terminal::out_bytes(for_people(result).as_bytes());
         }
-        Format::Markdown => terminal::out_bytes(report::markdown(result).as_bytes()),
+        Format::Markdown => terminal::out_bytes(report::markdown(result, None).as_bytes()),
         Format::Json | Format::Ndjson => machine(format, result),
     }
 }

@@ -1,6 +1,7 @@
 //! `show`: a session's result and what was said and done in it.
 
 use countersign_engine::{Survivor, TranscriptEntry};
+use countersign_types::SessionId;
 use serde::Serialize;
 
 use crate::args::{Format, ShowArgs, ShowFormat};
@@ -50,14 +51,14 @@ pub(crate) fn show(args: &ShowArgs) -> u8 {
             Err(refusal) => render::refused(format, &refusal),
         };
     }
-    match look(args) {
+    match look(&args.id) {
         Ok(shown) => {
             match args.format {
                 ShowFormat::Json => match serde_json::to_string(&shown) {
                     Ok(line) => terminal::out_line(&line),
                     Err(error) => return render::refused(format, &Refusal::bug(error.to_string())),
                 },
-                ShowFormat::Markdown => terminal::out_bytes(report::markdown(&shown.result).as_bytes()),
+                ShowFormat::Markdown => terminal::out_bytes(report::whole(&shown.result).as_bytes()),
                 ShowFormat::Text => terminal::out_bytes(for_people(&shown).as_bytes()),
             }
             exit::DONE
@@ -66,15 +67,26 @@ pub(crate) fn show(args: &ShowArgs) -> u8 {
     }
 }
 
-fn look(args: &ShowArgs) -> Result<Shown, Refusal> {
+/// `report`: the same as `show --format markdown`.
+pub(crate) fn report(id: &SessionId) -> u8 {
+    match look(id) {
+        Ok(shown) => {
+            terminal::out_bytes(report::whole(&shown.result).as_bytes());
+            exit::DONE
+        }
+        Err(refusal) => render::refused(Format::Text, &refusal),
+    }
+}
+
+fn look(id: &SessionId) -> Result<Shown, Refusal> {
     let home = Home::open()?;
     run::runtime()?.block_on(async {
-        session::known(&home, &args.id).await?;
-        let mut result = session::shown(&home, &args.id).await;
-        if result.outcome.is_none() && result.error.is_none() && !lease::held(&home, &args.id) {
-            result.error = Some(ErrorResult { kind: "lost", message: lease::lost(&args.id) });
+        session::known(&home, id).await?;
+        let mut result = session::shown(&home, id).await;
+        if result.outcome.is_none() && result.error.is_none() && !lease::held(&home, id) {
+            result.error = Some(ErrorResult { kind: "lost", message: lease::lost(id) });
         }
-        let transcript = countersign_engine::transcript(home.store.as_ref(), &args.id).await?;
+        let transcript = countersign_engine::transcript(home.store.as_ref(), id).await?;
         Ok(Shown { result, transcript: transcript.into_iter().map(Entry::from).collect() })
     })
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use countersign_kernel::contract::Contract;
+use countersign_kernel::contract::{Contract, Source};
 use countersign_kernel::{Authority, Command, Event, Refusal, Session, apply, decide};
 use countersign_store::{Append, Lease, NewEvent, NewPayload, Store, StoreError, StoredEvent};
 use countersign_types::{Digest, EffectId, Millis, PrincipalId, Reason, SessionId, TenantId, canonical_json};
@@ -92,12 +92,14 @@ pub async fn submit(ports: &Ports, new: NewSession<'_>) -> Result<(), EngineErro
     Ok(())
 }
 
-/// Records a run that was refused before it could have a contract, so that a list shows it.
+/// Records a run that was refused before it could have a contract, so that a list shows it. `repository` is the place
+/// that was meant, as somebody named it: nobody looked whether it is there.
 pub async fn refuse(
     store: &dyn Store,
     ids: &dyn Ids,
     row: countersign_store::NewSession,
     task: &str,
+    repository: Option<&str>,
     reason: Reason,
     message: &str,
 ) -> Result<(), EngineError> {
@@ -123,6 +125,7 @@ pub async fn refuse(
             "reason": reason.as_str(),
             "exit_code": reason.outcome().exit_code(),
             "task": first_line(task),
+            "repository": repository,
         })),
         outbox: Vec::new(),
     };
@@ -152,7 +155,8 @@ pub(crate) fn read_event(stored: &StoredEvent) -> Result<Event, EngineError> {
 
 /// What a list shows of a session.
 pub(crate) fn summary(session: &Session, input: &[u8]) -> Value {
-    let mut row = json!({ "task": first_line(&String::from_utf8_lossy(input)) });
+    let (Source::Git { repository, .. } | Source::Directory { path: repository }) = &session.contract.source;
+    let mut row = json!({ "task": first_line(&String::from_utf8_lossy(input)), "repository": repository });
     let Some(turn) = &session.turn else { return row };
     let status = format!("{:?}", turn.status()).to_lowercase();
     row["status"] = json!(status);

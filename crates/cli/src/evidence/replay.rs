@@ -234,6 +234,7 @@ fn common(args: &ReplayArgs, repo: &Path, base: Option<String>) -> CommonArgs {
         deadline: None,
         format: Format::Text,
         trace: args.trace,
+        report: None,
         config: args.config.clone(),
     }
 }

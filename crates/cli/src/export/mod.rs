@@ -135,7 +135,7 @@ fn execute(args: &ExportArgs) -> Result<Index, Refusal> {
     if let Some(patch) = &mut result.patch {
         PATCH.clone_into(&mut patch.path);
     }
-    package.write(REPORT, report::markdown(&result).as_bytes())?;
+    package.write(REPORT, report::markdown(&result, None).as_bytes())?;
     package.write(RESULT, &line(&result)?)?;
     let entries: Vec<show::Entry> = transcript.into_iter().map(show::Entry::from).collect();
     let spoken = entries.iter().map(line).collect::<Result<Vec<_>, _>>()?.concat();

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use countersign_types::{GateKey, GateStatus};
 
-use super::{meaning, review};
+use super::{meaning, review, story};
 use crate::result::{CandidateResult, GateResult, RunResult};
 use crate::text;
 
@@ -17,7 +17,8 @@ const MAX_SPAN: usize = 200;
 /// Characters of one code block.
 const MAX_BLOCK: usize = 4000;
 
-pub(crate) fn markdown(result: &RunResult) -> String {
+/// `patch` is shown where it is given.
+pub(crate) fn markdown(result: &RunResult, patch: Option<&[u8]>) -> String {
     let mut out = String::new();
     let outcome = result.outcome.map_or("no verdict", |outcome| outcome.as_str());
     // Writing to a String does not fail, here and below.
@@ -26,8 +27,13 @@ pub(crate) fn markdown(result: &RunResult) -> String {
         let _ = writeln!(out, "{}", block(&error.message));
     }
     facts(&mut out, result);
+    story::next(&mut out, result);
+    story::answer(&mut out, result);
     gates(&mut out, result);
     changes(&mut out, result);
+    if let Some(patch) = patch {
+        story::patch(&mut out, patch);
+    }
     findings(&mut out, result);
     mutants(&mut out, result);
     review::markdown(&mut out, result);
@@ -73,6 +79,9 @@ fn facts(out: &mut String, result: &RunResult) {
     }
     if let Some(tier) = result.tier {
         line("Sandbox", format!("`{tier}`"));
+    }
+    if let Some(cost) = story::cost(result) {
+        line("Cost", cost);
     }
     if let Some(session) = &result.session {
         line("Session", format!("`{session}`"));
@@ -261,13 +270,18 @@ pub(super) fn code(text: &str) -> String {
 
 /// Somebody else's text as a code block that it cannot end.
 pub(super) fn block(text: &str) -> String {
+    fenced("text", text, MAX_BLOCK)
+}
+
+/// The same in a language, of at most `limit` characters.
+pub(super) fn fenced(language: &str, text: &str, limit: usize) -> String {
     let text = text::safe(text);
-    let text = match text.char_indices().nth(MAX_BLOCK) {
+    let text = match text.char_indices().nth(limit) {
         Some((at, _)) => format!("{}\n[cut here]", &text[..at]),
         None => text,
     };
     let fence = "`".repeat(longest_run(&text, '`').max(2) + 1);
-    format!("{fence}text\n{}\n{fence}\n", text.trim_end())
+    format!("{fence}{language}\n{}\n{fence}\n", text.trim_end())
 }
 
 fn longest_run(text: &str, of: char) -> usize {
@@ -390,6 +404,8 @@ mod tests {
                 ..Mutants::default()
             }),
             tree: Some(Digest::of(b"")),
+            answer: Some(text.to_owned()),
+            model: Some("scripted:m".to_owned()),
             ..RunResult::refused(Some(id), None, &armed, &refusal)
         };
         result.gates.get_mut(&GateKey::Check).unwrap().detail = Some(text.to_owned());
@@ -422,11 +438,11 @@ mod tests {
     #[test]
     fn nothing_of_others_leaves_its_code() {
         // One line stands in a span, several in a block.
-        let innocent =
-            ["innocent", "innocent\ninnocent"].map(|text| outside_of_code(&markdown(&judged(text))));
+        let innocent = ["innocent", "innocent\ninnocent"]
+            .map(|text| outside_of_code(&markdown(&judged(text), Some(text.as_bytes()))));
         assert!(!innocent.concat().contains("innocent"), "{innocent:?}");
         for text in HOSTILE {
-            let report = markdown(&judged(text));
+            let report = markdown(&judged(text), Some(text.as_bytes()));
             let expected = &innocent[usize::from(text.contains('\n'))];
             assert_eq!(&outside_of_code(&report), expected, "{text:?}: {report}");
             assert!(!report.contains(['\u{202e}', '\u{1b}']), "{report}");
@@ -434,6 +450,72 @@ mod tests {
         // The reader of this test must be able to see what is outside.
         assert!(outside_of_code("a `b` @c").contains("@c"));
         assert!(outside_of_code("```\nx\n```\n@d").contains("@d"));
+    }
+
+    /// Texts put together at random from what Markdown, HTML and terminals listen to.
+    #[test]
+    fn no_text_put_together_from_marks_leaves_its_code() {
+        const PARTS: &[&str] = &[
+            "`",
+            "``",
+            "```",
+            "````",
+            "~~~",
+            "\n",
+            "\n\n",
+            "\r",
+            "\r\n",
+            "\u{2028}",
+            "\u{b}",
+            "\u{c}",
+            "\u{85}",
+            "    ",
+            "\t",
+            " ",
+            "- ",
+            "> ",
+            "| ",
+            "# ",
+            "---\n",
+            "<script>",
+            "<!--",
+            "-->",
+            "<details>",
+            "</",
+            "](x)",
+            "![",
+            "[x]: ",
+            "@x",
+            "&lt;",
+            "https://h/",
+            "\u{202e}",
+            "\u{200b}",
+            "\u{1b}[2J",
+            "\u{9b}31m",
+            "\\",
+            "$$",
+            "```diff\n",
+            "\n```\n",
+            "\n````\n",
+            "x",
+        ];
+        let mut state = 7_u64;
+        let mut below = |n: usize| {
+            // Knuth's multiplier; the high bits are the good ones.
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(state >> 33).unwrap() % n
+        };
+        for _ in 0..2000 {
+            let text: String = (0..=below(12)).map(|_| PARTS[below(PARTS.len())]).collect();
+            let report = markdown(&judged(&text), Some(text.as_bytes()));
+            let outside = outside_of_code(&report);
+            for mark in ["@x", "<", "](", "![", "https:", "&lt;", "$$", "[x]"] {
+                assert!(!outside.contains(mark), "{mark} of {text:?}: {report}");
+            }
+            let odd =
+                |c: char| c.is_control() && !"\n\t".contains(c) || "\u{2028}\u{202e}\u{200b}".contains(c);
+            assert!(!report.contains(odd), "{text:?}");
+        }
     }
 
     #[test]
@@ -445,7 +527,7 @@ mod tests {
 
     #[test]
     fn a_report_for_a_pull_request() {
-        insta::assert_snapshot!(markdown(&judged("a `file` of <theirs>")));
+        insta::assert_snapshot!(markdown(&judged("a `file` of <theirs>"), None));
         let verified = RunResult {
             outcome: Some(Outcome::Verified),
             reason: Some(Reason::ChecksPassed.as_str()),
@@ -453,6 +535,6 @@ mod tests {
             error: None,
             ..judged("src/lib.rs")
         };
-        insta::assert_snapshot!(markdown(&verified));
+        insta::assert_snapshot!(markdown(&verified, Some(b"diff --git a/src/lib.rs b/src/lib.rs\n+```\n")));
     }
 }

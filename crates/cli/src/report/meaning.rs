@@ -29,14 +29,27 @@ pub(super) fn of(result: &RunResult) -> String {
             "The work changes what judges it, so a passing check would say nothing.".to_owned()
         }
         Outcome::ScopeViolation => "The work changes paths outside of what may be changed.".to_owned(),
-        Outcome::SetupError => "Nothing was judged: the gate could not begin.".to_owned(),
-        Outcome::Canceled => "Somebody stopped the gate: there is no verdict.".to_owned(),
+        Outcome::Answered => {
+            "There is an answer and no check was asked for: nothing says that it is right.".to_owned()
+        }
+        Outcome::SetupError => "Nothing was judged: it could not begin.".to_owned(),
+        Outcome::Capped => "A limit was reached before anything was confirmed.".to_owned(),
+        Outcome::Stuck => {
+            "The agent went round in circles, and what it had done was not confirmed.".to_owned()
+        }
+        Outcome::ProviderError => {
+            "The model's endpoint could not be used to the end: there is no verdict.".to_owned()
+        }
+        Outcome::Refused => "The model declined: there is no verdict.".to_owned(),
+        Outcome::Canceled => "Somebody stopped it: there is no verdict.".to_owned(),
         Outcome::Parked => {
-            "The gate was interrupted and can go on with `countersign resume`: there is no verdict yet."
-                .to_owned()
+            "It was interrupted and can go on with `countersign resume`: there is no verdict yet.".to_owned()
+        }
+        Outcome::Blocked => "An approval was needed that nobody could give: there is no verdict.".to_owned(),
+        Outcome::Interrupted => {
+            "It is not known whether a side effect happened: there is no verdict.".to_owned()
         }
         Outcome::HostFailure => "This machine failed, not the work: there is no verdict.".to_owned(),
-        _ => "There is no verdict.".to_owned(),
     }
 }
 

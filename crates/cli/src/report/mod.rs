@@ -1,9 +1,12 @@
-//! Reports of judged work: text for a terminal, Markdown for a pull request.
+//! Reports of a turn: text for a terminal, Markdown for a pull request or a file.
 
+mod file;
 mod markdown;
 mod meaning;
 mod review;
+mod story;
 
+pub(crate) use file::{whole, writable, write};
 pub(crate) use markdown::markdown;
 pub(crate) use review::for_terminal as review;
 

@@ -36,7 +36,7 @@ use crate::run::checks::Commands;
 use crate::run::model::Model;
 use crate::run::session::Prepared;
 use crate::signals::Signals;
-use crate::{render, terminal};
+use crate::{render, report, terminal};
 
 /// What a command line asks for, `run` and `ask` in one shape.
 #[derive(Clone, Debug)]
@@ -198,7 +198,10 @@ pub(crate) fn ask(args: &AskArgs) -> u8 {
 }
 
 pub(crate) fn command(wish: &Wish<'_>, format: Format) -> u8 {
-    let result = execute(wish, None);
+    let mut result = execute(wish, None);
+    if let Some(path) = &wish.common.report {
+        report::write(path, &mut result);
+    }
     render::result(format, &result);
     result.code()
 }
@@ -207,6 +210,8 @@ pub(crate) fn command(wish: &Wish<'_>, format: Format) -> u8 {
 #[derive(Debug, Default)]
 struct Known {
     task: Option<String>,
+    /// Where the project would be; nobody looked whether it is there.
+    repository: Option<String>,
     home: Option<Home>,
 }
 
@@ -234,7 +239,8 @@ pub(crate) fn execute(wish: &Wish<'_>, home: Option<PathBuf>) -> RunResult {
             return RunResult::refused(Some(id), None, &armed, &refusal);
         }
     };
-    let mut known = Known { task: wish.what.typed().map(str::to_owned), home: None };
+    let repository = repository::meant(wish.common.repo.as_deref());
+    let mut known = Known { task: wish.what.typed().map(str::to_owned), repository, home: None };
     let prepared = prepare(wish, &id, home, &mut known, &signals, &runtime);
     let result = match prepared {
         Ok(prepared) => {
@@ -283,6 +289,9 @@ fn prepare(
     signals: &Arc<Signals>,
     runtime: &tokio::runtime::Runtime,
 ) -> Result<Prepared, Refusal> {
+    if let Some(path) = &wish.common.report {
+        report::writable(path)?;
+    }
     let file = settings::user_config(wish.common.config.as_deref())?;
     let trust = countersign_config::trust(wish.common.trust, &file)?;
     let resolved = settings::resolve(wish, trust, file.clone())?;
@@ -445,7 +454,14 @@ fn record(runtime: &tokio::runtime::Runtime, id: &SessionId, known: &Known, refu
         },
     };
     let task = known.task.as_deref().unwrap_or_default();
-    if let Err(error) = runtime.block_on(session::refuse(&home, id, task, reason, &refusal.message)) {
+    if let Err(error) = runtime.block_on(session::refuse(
+        &home,
+        id,
+        task,
+        known.repository.as_deref(),
+        reason,
+        &refusal.message,
+    )) {
         terminal::err_line(&format!("note: this run is missing in `countersign list`: {error}"));
     }
 }

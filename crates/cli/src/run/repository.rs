@@ -72,6 +72,11 @@ pub(crate) fn find(repo: Option<&Path>, base: Option<&str>, include_dirty: bool)
     })
 }
 
+/// The absolute path that was meant, without a look at it: a run may be refused before its project is opened.
+pub(super) fn meant(repo: Option<&Path>) -> Option<String> {
+    std::path::absolute(repo.unwrap_or(Path::new("."))).ok().map(|path| escape(&path))
+}
+
 /// The directory that holds the project, as an absolute path that cells can be told of.
 fn directory(repo: Option<&Path>, advice: &str) -> Result<PathBuf, Refusal> {
     let dir = match repo {
@@ -321,7 +326,7 @@ pub(super) fn escape(path: &Path) -> String {
     out
 }
 
-pub(super) fn unescape(text: &str) -> Option<PathBuf> {
+pub(crate) fn unescape(text: &str) -> Option<PathBuf> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, tail)) = rest.split_first() {

@@ -193,13 +193,14 @@ pub(crate) async fn refuse(
     home: &Home,
     id: &SessionId,
     task: &str,
+    repository: Option<&str>,
     reason: Reason,
     message: &str,
 ) -> Result<(), EngineError> {
     use countersign_engine::Clock as _;
     let (tenant, principal) = owner();
     let row = countersign_store::NewSession { id: id.clone(), tenant, principal, at: MachineClock.now() };
-    countersign_engine::refuse(home.store.as_ref(), &MachineIds, row, task, reason, message).await
+    countersign_engine::refuse(home.store.as_ref(), &MachineIds, row, task, repository, reason, message).await
 }
 
 /// The contract of a recorded session; None for one that was refused before it had one.
