@@ -7,6 +7,7 @@ mod repository;
 mod room;
 mod server;
 mod start;
+mod verify;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -26,10 +27,11 @@ pub enum Name {
     Start,
     Overhead,
     Room,
+    Verify,
 }
 
 impl Name {
-    const ALL: [Self; 3] = [Self::Start, Self::Overhead, Self::Room];
+    const ALL: [Self; 4] = [Self::Start, Self::Overhead, Self::Room, Self::Verify];
 }
 
 impl FromStr for Name {
@@ -40,7 +42,10 @@ impl FromStr for Name {
             "start" => Ok(Self::Start),
             "overhead" => Ok(Self::Overhead),
             "room" => Ok(Self::Room),
-            other => Err(Error::new(format!("no bench `{other}`; there are `start`, `overhead` and `room`"))),
+            "verify" => Ok(Self::Verify),
+            other => Err(Error::new(format!(
+                "no bench `{other}`; there are `start`, `overhead`, `room` and `verify`"
+            ))),
         }
     }
 }
@@ -110,6 +115,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             Name::Start => start::measure(&place)?,
             Name::Overhead => overhead::measure(&place)?,
             Name::Room => room::measure(&place, workspace)?,
+            Name::Verify => verify::measure(&place)?,
         });
     }
     for measure in &measures {
