@@ -19,7 +19,7 @@ use countersign_types::{Millis, Money, SessionId, StrengthLevel, Tier, Trust};
 
 pub(crate) use self::delivery::{ApplyArgs, DiffArgs, ExportArgs};
 pub(crate) use self::evidence::{KeyCommand, KeyTrustArgs, ReplayArgs, VerifyArgs};
-pub(crate) use self::looking::{EventsArgs, ListArgs, ReportArgs, ShowArgs};
+pub(crate) use self::looking::{EventsArgs, ListArgs, ReportArgs, ShowArgs, WatchArgs};
 pub(crate) use self::profile::{ProfileCheckArgs, ProfileCommand, ProfileNewArgs, ProjectArgs};
 pub(crate) use crate::args::review::ReviewArgs;
 use crate::refusal::Refusal;
@@ -64,6 +64,8 @@ pub(crate) enum Command {
     Show(ShowArgs),
     /// Write a session's report in Markdown: outcome, gates, diff, cost, next step
     Report(ReportArgs),
+    /// Follow a session as it goes, until it ends; nothing of it is touched
+    Watch(WatchArgs),
     /// Show a session's journal
     Events(EventsArgs),
     /// Write a session's patch to standard output

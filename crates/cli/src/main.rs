@@ -40,6 +40,7 @@ mod terminal;
 mod text;
 mod tiers;
 mod trace;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -78,6 +79,7 @@ fn dispatch(cli: Cli) -> u8 {
         Command::List(args) => list::list(&args),
         Command::Show(args) => show::show(&args),
         Command::Report(args) => show::report(&args.id),
+        Command::Watch(args) => watch::watch(&args),
         Command::Events(args) => events::events(&args),
         Command::Diff(args) => diff::diff(&args),
         Command::Apply(args) => apply::apply(&args),

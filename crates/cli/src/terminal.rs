@@ -41,7 +41,12 @@ pub(crate) fn err_line(line: &str) {
 
 /// Colour only where a person looks and did not object (no-color.org).
 pub(crate) fn colour() -> bool {
+    std::io::stderr().is_terminal() && wants_colour()
+}
+
+/// Did nobody object to colour, wherever it is shown?
+pub(crate) fn wants_colour() -> bool {
     let objects = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    std::io::stderr().is_terminal() && !objects && !dumb
+    !objects && !dumb
 }

@@ -1,4 +1,4 @@
-//! Arguments of what looks at sessions: `list`, `show`, `report`, `events`.
+//! Arguments of what looks at sessions: `list`, `show`, `report`, `watch`, `events`.
 
 use std::path::PathBuf;
 
@@ -52,6 +52,15 @@ pub(crate) struct ShowArgs {
 pub(crate) struct ReportArgs {
     #[arg(value_name = "SESSION")]
     pub(crate) id: SessionId,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    #[arg(value_name = "SESSION")]
+    pub(crate) id: SessionId,
+    /// One line for each thing done, as where standard output is no terminal
+    #[arg(long)]
+    pub(crate) plain: bool,
 }
 
 #[derive(Debug, Args)]

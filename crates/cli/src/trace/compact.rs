@@ -13,7 +13,7 @@ use crate::text;
 
 /// How a line is to be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tone {
+pub(crate) enum Tone {
     Plain,
     Good,
     Bad,
@@ -23,9 +23,9 @@ pub(super) enum Tone {
 
 /// One line: safe to print, bounded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
-    pub(super) tone: Tone,
-    pub(super) text: String,
+pub(crate) struct Line {
+    pub(crate) tone: Tone,
+    pub(crate) text: String,
 }
 
 /// What is under way.
@@ -43,7 +43,7 @@ pub(super) fn note(words: &str) -> Line {
 }
 
 /// The line with colours, where they are wanted.
-pub(super) fn dressed(line: &Line, colour: bool) -> String {
+pub(crate) fn dressed(line: &Line, colour: bool) -> String {
     let code = match line.tone {
         Tone::Good => "32",
         Tone::Bad => "31",
@@ -175,7 +175,8 @@ fn begins(session: &Session, kind: EffectKind) -> Option<String> {
     }
 }
 
-const fn name(kind: EffectKind) -> &'static str {
+/// What is being done, in words.
+pub(crate) const fn name(kind: EffectKind) -> &'static str {
     match kind {
         EffectKind::Import => "reading the base",
         EffectKind::Setup => "setup",

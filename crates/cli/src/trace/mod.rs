@@ -2,6 +2,10 @@
 //! for, each committed one as a line on standard output.
 
 mod compact;
+mod stored;
+
+pub(crate) use self::compact::{Line, dressed, name};
+pub(crate) use self::stored::Story;
 
 use std::sync::{Mutex, PoisonError};
 

@@ -202,18 +202,16 @@ pub fn kill(signal: &str, pid: u32) {
 /// Waits for a process to end, and kills it when it does not.
 pub fn ended(mut child: Child) -> Ended {
     // The pipes are read on threads of their own: a full pipe must not look like a process that hangs.
-    let mut stdout = child.stdout.take().unwrap();
-    let mut stderr = child.stderr.take().unwrap();
-    let out = std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut stdout, &mut bytes).unwrap();
-        bytes
-    });
-    let err = std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut stderr, &mut bytes).unwrap();
-        bytes
-    });
+    fn drained(pipe: Option<impl std::io::Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            if let Some(mut pipe) = pipe {
+                pipe.read_to_end(&mut bytes).unwrap();
+            }
+            bytes
+        })
+    }
+    let (out, err) = (drained(child.stdout.take()), drained(child.stderr.take()));
     let begun = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait().unwrap() {

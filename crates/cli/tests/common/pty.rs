@@ -67,6 +67,14 @@ impl Pty {
         String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
     }
 
+    /// Does the terminal show what is typed?
+    pub fn echoes(&self) -> bool {
+        rustix::termios::tcgetattr(&self.master)
+            .unwrap()
+            .local_modes
+            .contains(rustix::termios::LocalModes::ECHO)
+    }
+
     pub fn type_in(&mut self, keys: &str) {
         self.master.write_all(keys.as_bytes()).unwrap();
     }
@@ -95,5 +103,5 @@ fn copy_surroundings(from: &Command, to: &mut Command) {
 
 // Every suite compiles this file, and none uses all of it.
 const _: () = {
-    let _ = (Pty::start, Pty::whole, Pty::shown, Pty::type_in, without_terminal);
+    let _ = (Pty::start, Pty::whole, Pty::shown, Pty::echoes, Pty::type_in, without_terminal);
 };
