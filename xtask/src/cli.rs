@@ -6,7 +6,7 @@ use crate::setup::{self, For};
 use crate::sh::{self, Error, Result};
 use crate::suite::{self, Options as SuiteOptions, Size};
 use crate::workspace::Workspace;
-use crate::{build, demo, materials};
+use crate::{build, demo, fuzz, materials};
 
 pub const HELP: &str = "\
 cargo xtask COMMAND: the project's chores
@@ -24,6 +24,9 @@ cargo xtask COMMAND: the project's chores
                           anything but its launcher or opened a file of the agent's; --keep
                           uses prepared environments again, --write publishes the report as bench/gate/results.json
                           and docs/benchmark.md
+  fuzz [TARGET…] [--seconds N]
+                          feed each parser that `verify` uses with inputs that reach further into it, for N seconds each
+                          (default 3); exits with 1 where one panics, loops or breaks its promise
   build [--release]       build countersign and the static programs that it starts inside cells
   setup                   install what the tests need (as root; else print the line to copy) and download the
                           real-input materials into the target directory
@@ -53,6 +56,7 @@ pub fn run(args: &[String]) -> Result<()> {
             Some((name, rest)) if name == "gate" => bench::gate::run(&workspace, &GateOptions::parse(rest)?),
             _ => bench::run(&workspace, &bench_options(rest)?),
         },
+        "fuzz" => fuzz::run(&workspace, &fuzz_options(rest)?),
         "build" => {
             let release = flag_only(command, rest, "--release")?;
             sh::print(&build::build(&workspace, release)?.display().to_string())
@@ -60,6 +64,7 @@ pub fn run(args: &[String]) -> Result<()> {
         "setup" => {
             no_arguments(command, rest)?;
             setup::setup(&workspace, For::Test)?;
+            fuzz::fetch(&workspace)?;
             materials::prepare(&workspace)
         }
         "materials" => {
@@ -107,6 +112,25 @@ fn suite_options(rest: &[String]) -> Result<SuiteOptions> {
                 return Err(Error::new(format!("`test` has no flag `{flag}`; see `cargo xtask help`")));
             }
             filter => options.filters.push(filter.to_owned()),
+        }
+    }
+    Ok(options)
+}
+
+fn fuzz_options(rest: &[String]) -> Result<fuzz::Options> {
+    let mut options = fuzz::Options::default();
+    let mut args = rest.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--seconds" => {
+                let seconds = args.next().and_then(|text| text.parse().ok()).filter(|seconds| *seconds > 0);
+                let refuse = || Error::new("--seconds needs a whole number above 0, such as `--seconds 60`");
+                options.seconds = Some(seconds.ok_or_else(refuse)?);
+            }
+            flag if flag.starts_with('-') => {
+                return Err(Error::new(format!("`fuzz` has no flag `{flag}`; see `cargo xtask help`")));
+            }
+            name => options.targets.push(name.to_owned()),
         }
     }
     Ok(options)

@@ -9,6 +9,7 @@ pub mod bench;
 pub mod build;
 pub mod cli;
 pub mod demo;
+pub mod fuzz;
 pub mod materials;
 pub mod node;
 pub mod report;

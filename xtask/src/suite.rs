@@ -11,7 +11,7 @@ use crate::report::{Report, SKIP_PREFIX};
 use crate::setup::{self, For};
 use crate::sh::{self, Context, Env, Error, Result};
 use crate::workspace::Workspace;
-use crate::{bench, build, materials, node};
+use crate::{bench, build, fuzz, materials, node};
 
 /// How much is done: `small` is for every change, `full` for a release.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,6 +63,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         run.required("setup", |run| {
             setup::setup(run.workspace, For::Test)?;
             materials::prepare(run.workspace)?;
+            fuzz::fetch(run.workspace)?;
             sh::run(run.workspace.cargo().args(["fetch", "--locked", "--quiet"]))
         })?;
     }
@@ -100,6 +101,13 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
                 doc.args(["doc", "--workspace", "--no-deps", "--quiet", "--document-private-items"])
                     .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"),
             )
+        });
+        run.stage("fuzz", |run| {
+            let seconds = match options.size {
+                Size::Small => 3,
+                Size::Full => 120,
+            };
+            fuzz::run(run.workspace, &fuzz::Options { seconds: Some(seconds), ..fuzz::Options::default() })
         });
         run.stage("end to end", |run| run.nextest(&["-E", END_TO_END, "--no-tests", "warn"], &[]));
         run.stage("bench gate", |run| {

@@ -16,7 +16,7 @@ const FILES: usize = 8;
 /// Of each file, bytes, give or take a line: 200 MB together.
 const FILE_SIZE: usize = 25_000_000;
 /// The promise is at least 0.7 of the speed of `sha256sum`.
-const TARGET: f64 = 1.0 / 0.7;
+const TARGET: f64 = 1.43;
 /// Bytes below which the bundle is not the one that is meant.
 const LEAST: u64 = 200_000_000;
 

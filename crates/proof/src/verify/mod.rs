@@ -26,6 +26,7 @@ pub use extra::{CountersignError, countersign};
 pub use finding::Finding;
 pub use policy::{KeysAt, Policy, PolicyError, PolicyFailure, SignatureDemand};
 pub use report::{Claims, Report, SignatureState, SignerSeen};
+pub use sums::read as read_sums;
 
 use crate::bundle::{FORMAT, Header, SigningNote};
 use crate::key::TrustFile;
