@@ -216,7 +216,7 @@ fn files_that_start_by_themselves_need_a_yes_at_the_terminal_or_a_flag() {
     told(&apply(&place, &[&id, "--repo", &at, "--check"]));
     for (answer, code, status) in [("n\n", 1, false), ("\n", 1, false), ("y\n", 0, true)] {
         let command = place.command(&["apply", &id, "--repo", &at]);
-        let Some((mut pty, child)) = Pty::start(&command) else { return };
+        let (mut pty, child) = Pty::start(&command);
         until("the question", || pty.shown().contains("Write them? [y/N]"));
         pty.type_in(answer);
         let ended = project::ended(child);

@@ -32,7 +32,7 @@ fn a_running_session_is_followed_to_its_end_in_the_lines_of_its_own_trace() {
     let (run, seconds) = under_way(&place);
     let id = newest(&place);
     let watcher = place.command(&["watch", &id]).spawn().unwrap();
-    let Some((pty, screen)) = Pty::whole(place.command(&["watch", &id]).env("TERM", "xterm")) else { return };
+    let (pty, screen) = Pty::whole(place.command(&["watch", &id]).env("TERM", "xterm"));
     until("the screen", || pty.shown().contains("now: the tool"));
     // The agent's command ends, and the agent goes on.
     kill("KILL", sleeper(&seconds));
@@ -70,9 +70,7 @@ fn leaving_touches_nothing_and_the_keyboard_is_as_it_was() {
     let id = newest(&place);
     let before = snapshot(&place.path("home/sessions"));
     for key in ["q", "\u{3}"] {
-        let Some((mut pty, child)) = Pty::whole(place.command(&["watch", &id]).env("TERM", "xterm")) else {
-            return;
-        };
+        let (mut pty, child) = Pty::whole(place.command(&["watch", &id]).env("TERM", "xterm"));
         until("the screen", || pty.shown().contains("q leaves"));
         assert!(!pty.echoes(), "keys are not shown while the view is drawn");
         pty.type_in(key);

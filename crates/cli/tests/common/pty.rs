@@ -17,17 +17,17 @@ pub struct Pty {
 
 impl Pty {
     /// Starts `command` in a session of its own that a new terminal controls. Standard input is what it was: the
-    /// terminal is reached as /dev/tty. None where `setsid` is not here.
-    pub fn start(command: &Command) -> Option<(Self, Child)> {
+    /// terminal is reached as /dev/tty. Needs `setsid` of util-linux.
+    pub fn start(command: &Command) -> (Self, Child) {
         Self::with(command, false)
     }
 
     /// The same with standard output and error on the terminal too.
-    pub fn whole(command: &Command) -> Option<(Self, Child)> {
+    pub fn whole(command: &Command) -> (Self, Child) {
         Self::with(command, true)
     }
 
-    fn with(command: &Command, whole: bool) -> Option<(Self, Child)> {
+    fn with(command: &Command, whole: bool) -> (Self, Child) {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -47,7 +47,7 @@ impl Pty {
         } else {
             wrapped.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
-        let child = wrapped.spawn().ok()?;
+        let child = wrapped.spawn().unwrap();
         drop(wrapped);
         let master = File::from(master);
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -59,7 +59,7 @@ impl Pty {
                 shared.lock().unwrap().extend_from_slice(&buffer[..n]);
             }
         });
-        Some((Self { master, seen }, child))
+        (Self { master, seen }, child)
     }
 
     /// What the terminal has shown so far.
