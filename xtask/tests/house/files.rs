@@ -140,6 +140,10 @@ fn every_crate_says_what_it_is_and_what_it_leaves_out() {
     let mut wrong = Vec::new();
     for manifest in files_ending("Cargo.toml") {
         let Some(dir) = manifest.strip_suffix("/Cargo.toml") else { continue };
+        // A program for each parser, no crate of ours; every one of them says what it feeds.
+        if dir == "fuzz" {
+            continue;
+        }
         let roots = [format!("{dir}/src/lib.rs"), format!("{dir}/src/main.rs")];
         let Some(text) =
             roots.iter().find(|root| crate::support::root().join(root).is_file()).map(|r| read(r))
