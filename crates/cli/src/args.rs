@@ -142,6 +142,8 @@ pub(crate) enum TextOrNdjson {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TraceMode {
+    /// Each message of the model and each call with arguments and result, cut where they are long, with times
+    Full,
     /// One line for each thing done, on standard error
     Compact,
     Off,

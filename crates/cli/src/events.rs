@@ -7,14 +7,14 @@ use crate::args::{EventsArgs, Format, TextOrNdjson};
 use crate::home::Home;
 use crate::refusal::Refusal;
 use crate::run::{self, session};
-use crate::{exit, ports, render, terminal, text};
+use crate::{exit, lease, ports, render, terminal, text};
 
 /// Events that are read at a time.
 const PAGE: u32 = 500;
 
 pub(crate) fn events(args: &EventsArgs) -> u8 {
-    match write(&args.id, args.format) {
-        Ok(()) => exit::DONE,
+    match write(args) {
+        Ok(code) => code,
         Err(refusal) => {
             let format = if args.format == TextOrNdjson::Ndjson { Format::Ndjson } else { Format::Text };
             render::refused(format, &refusal)
@@ -22,36 +22,54 @@ pub(crate) fn events(args: &EventsArgs) -> u8 {
     }
 }
 
-fn write(id: &SessionId, format: TextOrNdjson) -> Result<(), Refusal> {
-    let home = Home::open()?;
+fn write(args: &EventsArgs) -> Result<u8, Refusal> {
+    let (id, home) = (&args.id, Home::open()?);
     run::runtime()?.block_on(async {
         session::known(&home, id).await?;
         // Checks the whole chain before a line is shown.
-        let last = home.store.load(id).await?.seq;
-        let mut after = 0;
-        while after < last {
-            let page = home.store.events(id, after, PAGE).await?;
-            let Some(end) = page.events.last().map(|event| event.seq) else { break };
-            for event in &page.events {
-                match format {
-                    // The canonical bytes: `sha256` of a line is the next line's `prev`.
-                    TextOrNdjson::Ndjson => terminal::out_line(&event.line),
-                    TextOrNdjson::Text => {
-                        let line = format!(
-                            "{:>5}  {}  {}  {}",
-                            event.seq,
-                            ports::time(event.at),
-                            event.kind,
-                            short(&event.data)
-                        );
-                        terminal::out_line(&text::one_line(&line, 2 * text::LINE));
-                    }
+        home.store.load(id).await?;
+        let (mut after, mut waiting) = (0, lease::Waiting::default());
+        loop {
+            let driven = args.follow && lease::held(&home, id);
+            let row = home.store.session(id).await?;
+            after = all(&home, id, args.format, after, row.seq).await?;
+            // A session's row is written with its events.
+            if !args.follow || row.summary.get("outcome").is_some_and(|outcome| !outcome.is_null()) {
+                return Ok(exit::DONE);
+            }
+            if !waiting.goes_on(driven).await {
+                terminal::err_line(&lease::lost(id));
+                return Ok(exit::NEGATIVE);
+            }
+        }
+    })
+}
+
+/// Writes the events behind `after` up to `last`, and gives the number of the last one.
+async fn all(
+    home: &Home,
+    id: &SessionId,
+    format: TextOrNdjson,
+    mut after: u64,
+    last: u64,
+) -> Result<u64, Refusal> {
+    while after < last {
+        let page = home.store.events(id, after, PAGE).await?;
+        let Some(end) = page.events.last().map(|event| event.seq) else { break };
+        for event in page.events.iter().filter(|event| event.seq <= last) {
+            match format {
+                // The canonical bytes: `sha256` of a line is the next line's `prev`.
+                TextOrNdjson::Ndjson => terminal::out_line(&event.line),
+                TextOrNdjson::Text => {
+                    let (at, data) = (ports::time(event.at), short(&event.data));
+                    let line = format!("{:>5}  {at}  {}  {data}", event.seq, event.kind);
+                    terminal::out_line(&text::one_line(&line, 2 * text::LINE));
                 }
             }
-            after = end;
         }
-        Ok(())
-    })
+        after = end.min(last);
+    }
+    Ok(after)
 }
 
 /// The fields of an event without its kind, which stands before them.

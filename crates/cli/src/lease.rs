@@ -22,6 +22,29 @@ pub(crate) fn held(home: &Home, id: &SessionId) -> bool {
     matches!(lock.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock))
 }
 
+/// Between two looks at a journal that somebody else writes.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Looks in a row that find neither an end nor a driver before a session counts as lost: a driver that was just started
+/// takes its lease in that time.
+const PATIENCE: u32 = 15;
+
+/// Waits for what another process adds to a session.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    alone: u32,
+}
+
+impl Waiting {
+    /// Waits a little. False: nobody drives the session, and it counts as lost. `driven` has to be asked for before the
+    /// journal is read, because a driver commits the end before it lets go.
+    pub(crate) async fn goes_on(&mut self, driven: bool) -> bool {
+        self.alone = if driven { 0 } else { self.alone + 1 };
+        tokio::time::sleep(LOOK).await;
+        self.alone <= PATIENCE
+    }
+}
+
 /// What to say of a turn that has no end and that nobody drives.
 pub(crate) fn lost(id: &SessionId) -> String {
     format!("session {id} is lost: its process died; `countersign resume {id}` closes it as interrupted")

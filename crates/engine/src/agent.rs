@@ -19,6 +19,7 @@ use crate::edited;
 use crate::perform::{Outcome, summary_of};
 use crate::prompt;
 use crate::stop::Stop;
+use crate::transcript::call_index;
 use crate::workshop::{BaseFacts, Workshop};
 
 impl Workshop<'_> {
@@ -198,13 +199,15 @@ impl Workshop<'_> {
         let began = self.ports.clock.now();
         let spec = self.spec_of(turn, effect).map_err(|e| Fail::because(Reason::CellDied, e.to_string()))?;
         let summary = self.ports.redactor.redact_str(&spec.summary).into_owned();
-        self.ports.observer.see(session, Trace::Call { effect, tool, summary: &summary });
+        let arguments = self.transcript().call(call_index(effect)).map(|call| call.arguments.clone());
+        let arguments = self.ports.redactor.redact_str(&arguments.unwrap_or_default()).into_owned();
+        let call = Trace::Call { effect, tool, summary: &summary, arguments: &arguments };
+        self.ports.observer.see(session, call);
         let outcome = self.tool(turn, effect, tool, stop).await;
         if let Ok((EffectResult::Tool { ok, .. }, _)) = &outcome {
             let wall: Millis = self.ports.clock.now().saturating_sub(began);
             let text = self.results.get(&effect).map(|(text, _)| text.as_str()).unwrap_or_default();
-            let summary = text.lines().next().unwrap_or_default();
-            self.ports.observer.see(session, Trace::Result { effect, tool, ok: *ok, summary, wall });
+            self.ports.observer.see(session, Trace::Result { effect, tool, ok: *ok, text, wall });
         }
         outcome
     }

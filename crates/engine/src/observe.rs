@@ -11,10 +11,11 @@ pub enum Trace<'a> {
     Committed { seq: u64, at: Millis, event: &'a Event },
     /// What the model said beside its calls. Redacted; hostile.
     Said { step: u32, text: &'a str },
-    /// A call is about to be carried out. `summary` is one line of its arguments. Redacted; hostile.
-    Call { effect: EffectId, tool: ToolName, summary: &'a str },
-    /// A call was answered. `summary` is the first line of the result. Redacted; hostile.
-    Result { effect: EffectId, tool: ToolName, ok: bool, summary: &'a str, wall: Millis },
+    /// A call is about to be carried out. `summary` is one line of its arguments, `arguments` all of them as the model
+    /// wrote them. Redacted; hostile.
+    Call { effect: EffectId, tool: ToolName, summary: &'a str, arguments: &'a str },
+    /// A call was answered with `text`. Redacted; hostile.
+    Result { effect: EffectId, tool: ToolName, ok: bool, text: &'a str, wall: Millis },
     /// Our own words: which tier runs, what was left out of the base, a wait.
     Note { text: &'a str },
 }

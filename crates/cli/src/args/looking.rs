@@ -67,6 +67,9 @@ pub(crate) struct WatchArgs {
 pub(crate) struct EventsArgs {
     #[arg(value_name = "SESSION")]
     pub(crate) id: SessionId,
+    /// Go on until the session ends
+    #[arg(long)]
+    pub(crate) follow: bool,
     #[arg(long, value_enum, default_value_t = TextOrNdjson::Text)]
     pub(crate) format: TextOrNdjson,
 }

@@ -58,7 +58,7 @@ impl Prepared {
             reviewer: self.model.reviewer.clone(),
             redactor: self.model.redactor.clone(),
             interrupts: self.signals.clone(),
-            observer: Arc::new(Watcher::new(self.id.clone(), self.format, self.trace)),
+            observer: Watcher::start(self.id.clone(), self.format, self.trace),
             artifacts: Arc::new(SessionFiles { dir: session.clone() }),
             profiles: Arc::new(ProfileStore::new(self.home.root())),
             sources: self.sources.clone(),

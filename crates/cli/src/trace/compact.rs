@@ -57,6 +57,13 @@ fn plain(tone: Tone, words: &str) -> Line {
     Line { tone, text: text::one_line(words, text::LINE) }
 }
 
+impl Begun {
+    /// What has been under way for the longest, with when it began.
+    pub(super) fn longest(&self) -> Option<(EffectKind, Millis)> {
+        self.effects.values().min_by_key(|(_, from)| *from).copied()
+    }
+}
+
 /// What a trace looks like; None for what is not worth a line.
 pub(super) fn line(session: &Session, trace: &Trace<'_>, begun: &mut Begun) -> Option<Line> {
     match trace {
@@ -70,13 +77,12 @@ pub(super) fn line(session: &Session, trace: &Trace<'_>, begun: &mut Begun) -> O
             begun.calls.insert(*effect, text::one_line(summary, text::LINE));
             None
         }
-        Trace::Result { effect, tool, ok, summary, wall } => {
+        Trace::Result { effect, tool, ok, text: result, wall } => {
+            let summary = result.lines().next().unwrap_or_default();
             let tone = if *ok { Tone::Plain } else { Tone::Care };
             // How a job ended is told with its own clock, which the end of the line has already.
-            let said = summary
-                .split_once(" (")
-                .filter(|_| *tool == ToolName::Run)
-                .map_or(*summary, |(said, _)| said);
+            let said =
+                summary.split_once(" (").filter(|_| *tool == ToolName::Run).map_or(summary, |(said, _)| said);
             let said = text::one_line(said, text::LINE / 2);
             let told = *tool == ToolName::Run || !ok;
             let end =
@@ -307,7 +313,7 @@ fn ended(job: JobSummary) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use countersign_config::CODING;
     use countersign_kernel::contract::{
@@ -317,7 +323,7 @@ mod tests {
     use countersign_kernel::{Class, EffectFailure, Reservation, WorkPermit};
     use countersign_types::{Digest, GateKey, Reason, Strength, StrengthLevel, TierProperty, Trust, TurnId};
 
-    fn session() -> Session {
+    pub(in crate::trace) fn session() -> Session {
         Session::new(Contract {
             schema: CONTRACT_SCHEMA.to_owned(),
             preset: PresetRef { name: CODING.name.to_owned(), digest: CODING.digest(), canonical: true },
@@ -503,8 +509,8 @@ mod tests {
             (ToolName::ReadFile, false, "a\u{202e}b\u{1b}[31m", "there is no `a\u{202e}b`"),
         ] {
             let effect = effect(3, 1);
-            show(&Trace::Call { effect, tool, summary: asked });
-            show(&Trace::Result { effect, tool, ok, summary, wall: Millis(1234) });
+            show(&Trace::Call { effect, tool, summary: asked, arguments: "{}" });
+            show(&Trace::Result { effect, tool, ok, text: summary, wall: Millis(1234) });
         }
         insta::assert_snapshot!(out);
     }

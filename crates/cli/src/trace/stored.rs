@@ -80,11 +80,10 @@ impl Story {
         let Some((tool, from)) = self.tools.remove(&effect) else { return Ok(None) };
         let call = usize::try_from(effect.slot).ok().and_then(|slot| self.asked.get(slot.checked_sub(1)?));
         let asked = call.and_then(|call| call.split_once(' ')).map_or("", |(_, asked)| asked);
-        line(session, &Trace::Call { effect, tool, summary: asked }, &mut self.begun);
-        let result = text(store, id, stored, "result").await?;
-        let summary = result.lines().next().unwrap_or_default();
+        line(session, &Trace::Call { effect, tool, summary: asked, arguments: "" }, &mut self.begun);
+        let text = text(store, id, stored, "result").await?;
         let wall = stored.at.saturating_sub(from);
-        Ok(line(session, &Trace::Result { effect, tool, ok, summary, wall }, &mut self.begun))
+        Ok(line(session, &Trace::Result { effect, tool, ok, text: &text, wall }, &mut self.begun))
     }
 
     /// What has been under way for the longest, with when it began.

@@ -2,8 +2,6 @@
 
 mod screen;
 
-use std::time::Duration;
-
 use countersign_engine::{Clock as _, View};
 use countersign_kernel::Session;
 use countersign_store::Store as _;
@@ -22,13 +20,6 @@ use crate::{exit, lease, render, terminal};
 
 /// Events that are read at a time.
 const PAGE: u32 = 500;
-
-/// Between two looks at the journal.
-const PAUSE: Duration = Duration::from_millis(200);
-
-/// Looks in a row that find neither an end nor a driver before a session counts as lost: a driver that was just started
-/// takes its lease in that time.
-const PATIENCE: u32 = 15;
 
 pub(crate) fn watch(args: &WatchArgs) -> u8 {
     match follow(args) {
@@ -79,9 +70,8 @@ async fn left() {
 async fn told(home: &Home, id: &SessionId, screen: &mut Option<Screen>) -> Result<u8, Refusal> {
     session::known(home, id).await?;
     let mut story = Story::default();
-    let (mut after, mut alone, mut seen) = (0, 0, None);
+    let (mut after, mut seen, mut waiting) = (0, None, lease::Waiting::default());
     loop {
-        // Looked at before the journal is: a driver commits the end before it lets go.
         let driven = lease::held(home, id);
         let seq = home.store.session(id).await?.seq;
         if seq > after || seen.is_none() {
@@ -101,13 +91,11 @@ async fn told(home: &Home, id: &SessionId, screen: &mut Option<Screen>) -> Resul
         {
             return Ok(ended(home, view, outcome, screen));
         }
-        alone = if driven { 0 } else { alone + 1 };
-        if alone > PATIENCE {
+        if !waiting.goes_on(driven).await {
             *screen = None;
             terminal::out_line(&lease::lost(id));
             return Ok(exit::NEGATIVE);
         }
-        tokio::time::sleep(PAUSE).await;
     }
 }
 
