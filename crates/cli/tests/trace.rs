@@ -1,5 +1,4 @@
 //! What a person reads on standard error while a run goes on, and the journal followed by a program.
-#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of test functions")]
 
 mod common;
 #[path = "common/project.rs"]
