@@ -41,8 +41,9 @@ impl Project {
     fn with(&self, text: &str) -> Ended {
         let write =
             json!({ "calls": [{ "tool": "write_file", "args": { "path": self.product, "content": text } }] });
-        let model = script(&self.place, "m.json", &json!([write, finish("Done.")]));
-        let args = project::args(&self.place, &model, &["--check", self.check, "--format", "json"]);
+        let model = script(&self.place, "m.json", &json!([write, finish("Done."), finish("Done.")]));
+        let extra = ["--check", self.check, "--attempts", "2", "--format", "json"];
+        let args = project::args(&self.place, &model, &extra);
         self.place.run(&args.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
@@ -110,9 +111,14 @@ fn go_test_is_seen_test_by_test() {
         return;
     };
     let result = project.with(&GO.replace("41", "42")).ended("verified", "checks_passed");
-    assert_eq!(result["strength"], json!({ "level": "ids", "in_process": true }), "{result:#}");
+    assert_eq!(result["strength"], json!({ "level": "canary", "in_process": true }), "{result:#}");
     let seen = &result["gates"]["check"]["evidence"][0];
     assert_eq!((&seen["runner"], &seen["expected"]), (&json!("go test"), &json!(3)), "{seen:#}");
+    assert_eq!(
+        (&seen["canary"], &seen["rooms"][1]["tests"]["passed"]),
+        (&json!("seen"), &json!(3)),
+        "{seen:#}"
+    );
     // The process ends with 0 in the middle of the first test, of which `go test -json` says that it passed.
     let exits = |function: &str, body: &str| {
         let product = GO.replace(function, &format!("{function}{body}; "));
@@ -122,4 +128,52 @@ fn go_test_is_seen_test_by_test() {
     project.refuses(&exits("func Answer() int { ", "syscall.Exit(0)"), NONE);
     let init = "package calc\n\nimport \"os\"\n\nfunc init() { os.Exit(0) }\n";
     project.refuses(&GO.replace("package calc\n", init), NONE);
+}
+
+/// The results of all tests, printed before the first of them runs.
+const FORGED: &str = "package calc\n\nimport (\n\t\"os\"\n\t\"syscall\"\n)\n\nfunc init() {\n\
+    os.Stdout.WriteString(\"--- PASS: TestAnswer (0.00s)\\n--- PASS: TestKnown (0.00s)\\n    --- PASS: TestKnown/one \
+    (0.00s)\\nPASS\\n\")\n\tsyscall.Exit(0)\n}\n";
+
+#[test]
+fn a_go_package_that_prints_the_results_of_its_tests_is_shown_by_its_canary() {
+    // The project's own runner looks at the result of all tests, and its package takes names that go has already.
+    let main = GO_TEST
+        .replace("import \"testing\"", "import (\n\t\"os\"\n\tgo_testing \"testing\"\n)")
+        .replace("*testing.T", "*go_testing.T")
+        + "\nfunc TestMain(m *go_testing.M) {\n\tcode := m.Run()\n\tif code != 0 {\n\t\tos.Exit(9)\n\t}\n\tos.Exit(0)\n}\n// end";
+    let other = "package other_test\n\nimport (\n\t\"runtime\"\n\t\"testing\"\n)\n\nfunc TestOther(t *testing.T) {\n\t\
+    if _, file, line, _ := runtime.Caller(0); file != \"/workspace/other/other_linux_test.go\" || line != 9 {\n\t\tt.Fatal(file, line)\n\t}\n}\n";
+    let files = &[
+        ("go.mod", "module example.com/calc\n\ngo 1.19\n"),
+        ("calc.go", GO),
+        ("names.go", "package calc\n\nvar testing, regexp, runtime = 1, 2, 3\n"),
+        ("calc_test.go", main.as_str()),
+        ("other/other_linux_test.go", other),
+        ("other/none_windows_test.go", other),
+    ];
+    let name = "a_go_package_that_prints_the_results_of_its_tests_is_shown_by_its_canary";
+    let patterns = ["go test ./...", "go test '-run=TestAnswer|TestKnown/one' -failfast -cpu=1,2 ./..."];
+    for check in patterns {
+        let Some(project) = Project::open(name, ("go", check), "calc.go", files) else { return };
+        let result = project.with(&GO.replace("41", "42")).ended("verified", "checks_passed");
+        assert_eq!(result["strength"]["level"], "canary", "{check}: {result:#}");
+        let words = ("check_inconclusive", "canary that failed on the base");
+        project.refuses(&GO.replace("package calc\n", FORGED), words);
+    }
+    // What the agent reads of its own mistakes names its own files.
+    let Some(project) = Project::open(name, ("go", patterns[0]), "calc.go", files) else { return };
+    for broken in [
+        GO.replace("func Answer() int { return 41 }", "func Answer() string { return \"\" }"),
+        GO.replace("41", "43"),
+    ] {
+        let result = project.with(&broken).ended("unverified", "check_failed");
+        let shown =
+            project.place.run(&["show", result["session"].as_str().unwrap(), "--format", "json"]).stdout;
+        assert!(shown.contains("calc_test.go:"), "{shown}");
+        for word in ["canary", "verifier", "countersign_", "Countersign_"] {
+            let told: Value = serde_json::from_str(&shown).unwrap();
+            assert!(!told["transcript"].to_string().contains(word), "{word}: {told:#}");
+        }
+    }
 }

@@ -243,9 +243,7 @@ impl Real {
         let (ended, result) = self.play(peer, &turns, "check");
         ended.ended("verified", "checks_passed");
         assert_eq!(ended.code, Some(0));
-        // A test that must fail can be brought into pytest; for cargo it would have to be compiled into the crate.
-        let level = if self.row["name"] == "httpx" { "canary" } else { "ids" };
-        assert_eq!(result["strength"], json!({ "level": level, "in_process": true }));
+        assert_eq!(result["strength"], json!({ "level": "canary", "in_process": true }));
         assert!(result["tree"].as_str().unwrap().starts_with("sha256:"), "{result}");
         assert_ne!(result["tree"], result["base"]["tree"]);
         assert_eq!((&result["tier"], &result["isolated"]), (&json!("native"), &json!(true)));

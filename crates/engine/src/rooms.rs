@@ -86,7 +86,8 @@ impl Workshop<'_> {
         let nonce = cells::hex(&self.ports.ids.bytes());
         let (run, job) = plan.run(&cells::paths(cell), &nonce);
         if run.report.is_some() {
-            let request = Request::PlaceOverlay { files: run.overlay.clone(), report: nonce.clone() };
+            let (files, go_canary) = (run.overlay.clone(), run.go_canary.clone());
+            let request = Request::PlaceOverlay { files, report: nonce.clone(), go_canary };
             cells::ask(cell, &request, Vec::new()).await?;
         }
         let mut spec = cells::job(self.ports, job.argv, job.cwd, job.env, job.wall)?;

@@ -382,7 +382,12 @@ fn green_by_ids(
         let id = crate::feedback::short(&case.id);
         return CheckDecision::failed(format!("exit code 0, although tests failed, among them `{id}`"));
     }
-    if base.ids.is_some_and(|ids| ids.canary == Canary::Seen) && canary != Canary::Seen {
+    let lost = |ids: &BaseIds| {
+        // With an allowance a program of tests may be gone. Those that have results must show theirs all the same.
+        (ids.canary == Canary::Seen && canary != Canary::Seen)
+            || (!base.allowed && !ids.canaries.is_subset(&Canary::seen(report)))
+    };
+    if base.ids.is_some_and(lost) {
         return CheckDecision::inconclusive("the canary that failed on the base did not come to its end")
             .because(Cause::Report)
             .withheld();
@@ -398,8 +403,14 @@ fn green_by_ids(
         Expect::Fix => format!("{} that failed on the base among them", ids.failed.len()),
         Expect::Guard | Expect::New => "all of which passed on the base".to_owned(),
     };
-    let level = if canary == Canary::Seen { StrengthLevel::Canary } else { StrengthLevel::Ids };
-    let in_process = adapter_of(&terms.argv).map_or(strength.in_process, |adapter| adapter.in_process());
+    let adapter = adapter_of(&terms.argv);
+    let beside = |id: &String| adapter.is_none_or(|adapter| adapter.has_canary_beside(id));
+    let covered = match terms.expect {
+        Expect::Fix => ids.failed.iter().all(beside),
+        Expect::Guard | Expect::New => ids.passed.iter().all(beside),
+    };
+    let level = if canary == Canary::Seen && covered { StrengthLevel::Canary } else { StrengthLevel::Ids };
+    let in_process = adapter.map_or(strength.in_process, |adapter| adapter.in_process());
     passed(format!("{expected} of {expected} expected tests ran and passed, {turned}"), level, in_process)
 }
 

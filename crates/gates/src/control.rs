@@ -67,11 +67,14 @@ pub fn judge_control(
     if terms.expect == Expect::Fix {
         return (decision, Some(Control::Red));
     }
-    let in_process = adapter_of(&terms.argv).is_none_or(|adapter| adapter.in_process());
+    let adapter = adapter_of(&terms.argv);
+    let in_process = adapter.is_none_or(|adapter| adapter.in_process());
     let canary = after.whole().map_or(Canary::Absent, Canary::of);
     let (level, detail) = match by_name {
         Some(turned) if !turned.new_tests.is_empty() => {
-            let level = if canary == Canary::Seen { StrengthLevel::Canary } else { StrengthLevel::Ids };
+            let beside = |id: &String| adapter.is_none_or(|adapter| adapter.has_canary_beside(id));
+            let covered = canary == Canary::Seen && turned.new_tests.iter().all(beside);
+            let level = if covered { StrengthLevel::Canary } else { StrengthLevel::Ids };
             let count = turned.new_tests.len();
             (level, format!("{count} new tests fail against the base's product and pass on the final tree"))
         }

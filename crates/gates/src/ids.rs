@@ -21,6 +21,9 @@ pub struct BaseIds {
     #[serde(default)]
     pub flaky: BTreeSet<String>,
     pub canary: Canary,
+    /// Those that failed, as they must: each must again on the final tree.
+    #[serde(default)]
+    pub canaries: BTreeSet<String>,
 }
 
 /// The final tree against the base.
@@ -54,6 +57,7 @@ impl BaseIds {
             broken: report.broken.iter().cloned().collect(),
             flaky: BTreeSet::new(),
             canary: Canary::of(report),
+            canaries: Canary::seen(report),
         })
     }
 

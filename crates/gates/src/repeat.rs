@@ -71,6 +71,7 @@ fn merge_ids(all: Vec<BaseIds>) -> Option<BaseIds> {
         let steady = |id: &String| merged.failed.contains(id) || merged.passed.contains(id);
         merged.flaky = either.into_iter().filter(|id| !steady(id)).collect();
         merged.broken = merged.broken.union(&next.broken).cloned().collect();
+        merged.canaries = merged.canaries.intersection(&next.canaries).cloned().collect();
         if merged.canary != next.canary {
             merged.canary = crate::adapters::Canary::Broken;
         }

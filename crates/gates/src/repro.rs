@@ -121,6 +121,7 @@ pub fn judge_declared(
         broken: BTreeSet::new(),
         flaky: BTreeSet::new(),
         canary: Canary::of(report),
+        canaries: BTreeSet::new(),
     }))
 }
 

@@ -257,6 +257,70 @@ fn ids_of(text: &str) -> BaseIds {
 }
 
 #[test]
+fn the_canary_of_one_program_says_nothing_of_another() {
+    let seen = (GateStatus::Passed, Some(StrengthLevel::Canary));
+    let lost = (GateStatus::Unverifiable, None);
+    let base = "bug- ok+ *a- *b-";
+    for (base, after, expected) in [
+        (base, "bug+ ok+ *a- *b-", seen),
+        (base, "bug+ ok+ *a-", lost),
+        (base, "bug+ ok+ *b-", lost),
+        (base, "bug+ ok+ *a- *b!", lost),
+        (base, "bug+ ok+", lost),
+        (base, "bug+ ok+ *a- *b+", (GateStatus::Failed, None)),
+        // A program of the change's own.
+        (base, "bug+ ok+ new+ *a- *b- *c-", seen),
+        // One that could not show it on the base: what the others showed there still counts.
+        ("bug- ok+ *a- *b!", "bug+ ok+ *b-", lost),
+        ("bug- ok+ *a- *b!", "bug+ ok+ *a- *b!", (GateStatus::Passed, Some(StrengthLevel::Ids))),
+    ] {
+        let [base, after] = [base, after].map(report);
+        let (ids, receipt) = (BaseIds::of(&base).unwrap(), exit(0));
+        let run = Seen { receipt: &receipt, report: Some(&after) };
+        let base = Base { verdict: &RED, ids: Some(&ids), allowed: false };
+        let decision = judge_final(&terms(Expect::Fix), base, run, None, false);
+        assert_eq!((decision.status, decision.strength.map(|s| s.level)), expected, "{after:?}");
+        if expected != seen {
+            assert!(!decision.told().contains("canary"), "{}", decision.told());
+        }
+        // Where the contract lets tests go, a program without them has nothing to show.
+        let base = Base { allowed: true, ..base };
+        let allowed = judge_final(&terms(Expect::Fix), base, run, None, false);
+        let shown = Canary::of(&after) == Canary::Seen;
+        assert_eq!(allowed.status == GateStatus::Passed, shown || expected.0 == GateStatus::Passed);
+    }
+}
+
+#[test]
+fn an_example_of_the_documentation_has_no_canary_beside_it() {
+    let level = |argv: &[&str], expect: Expect, base: &str, after: &str| {
+        let argv = argv.iter().map(|word| (*word).to_owned()).collect();
+        let terms = CheckTerms::new(argv, expect, Millis(1000));
+        let with_targets = |text: &str| {
+            let mut report = report(text);
+            for case in &mut report.cases {
+                case.id = case.id.replace('_', " ");
+            }
+            report
+        };
+        let (ids, receipt, after) = (BaseIds::of(&with_targets(base)).unwrap(), exit(0), with_targets(after));
+        let verdict = if expect == Expect::Fix { RED } else { BaseVerdict::Green };
+        let base = Base { verdict: &verdict, ids: Some(&ids), allowed: false };
+        let seen = Seen { receipt: &receipt, report: Some(&after) };
+        judge_final(&terms, base, seen, None, false).strength.unwrap().level
+    };
+    let cargo = &["cargo", "test"];
+    let fixed = "rt/rt_bug+ doc/rt_a+ *rt/rt-";
+    assert_eq!(level(cargo, Expect::Fix, "rt/rt_bug- doc/rt_a+ *rt/rt-", fixed), StrengthLevel::Canary);
+    assert_eq!(level(cargo, Expect::Fix, "rt/rt_bug+ doc/rt_a- *rt/rt-", fixed), StrengthLevel::Ids);
+    assert_eq!(level(cargo, Expect::Guard, fixed, fixed), StrengthLevel::Ids);
+    assert_eq!(
+        level(&["go", "test"], Expect::Fix, "./doc_a- *./doc-", "./doc_a+ *./doc-"),
+        StrengthLevel::Canary
+    );
+}
+
+#[test]
 fn a_test_that_the_contract_let_go_is_not_missed_and_the_bugs_own_is() {
     let decide = |allowed: bool, after: &str| {
         let (ids, receipt, report) = (ids_of("bug- old+ kept+"), exit(0), report(after));

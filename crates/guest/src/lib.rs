@@ -10,6 +10,7 @@ mod confined;
 mod fault;
 pub mod fence;
 mod git;
+mod go_canary;
 pub mod hygiene;
 mod identity;
 mod layers;

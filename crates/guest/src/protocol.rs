@@ -76,8 +76,8 @@ pub enum Request {
     /// Looks over changed files for what a reviewer wants to be told. Segments are numbered from 0.
     ScanHygiene { changes: Vec<PatchChange>, located: Vec<Located> },
     /// Writes the verifier's files below [`VERIFIER_DIR`], and makes [`REPORT_DIR`]`/NAME` for the job's user. What is
-    /// there already is an error.
-    PlaceOverlay { files: Vec<OverlayFile>, report: String },
+    /// there already is an error. `go_canary` adds to tests of Go packages that the tree holds.
+    PlaceOverlay { files: Vec<OverlayFile>, report: String, go_canary: Option<GoCanary> },
     /// Reads a report that a runner wrote inside the room. One that is not there says nothing.
     ReadReport { path: String, format: ReportFormat },
     /// Reads a report that a runner wrote to its standard output, of which fd 0 holds all bytes from offset 0.
@@ -315,6 +315,17 @@ pub struct OverlayFile {
     pub path: String,
     pub content: String,
     pub executable: bool,
+}
+
+/// What is put into a test file of each Go package, for `go test -overlay`: the tree stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GoCanary {
+    /// Behind the package clause, on its line.
+    pub imports: String,
+    /// At the end of the file. `NUMBER` is one that no other file has.
+    pub tests: String,
+    /// Where `go` finds what is in place of what: a file below [`VERIFIER_DIR`].
+    pub map: String,
 }
 
 /// What a runner reported.

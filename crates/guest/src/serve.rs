@@ -13,8 +13,8 @@ use crate::protocol::{
 use crate::segment::Segments;
 use crate::state::{Guest, first_file};
 use crate::{
-    fence, git, hygiene, identity, layers, materialise, mutate, overlay, plain, project, report, review,
-    seal, tools, touch,
+    fence, git, go_canary, hygiene, identity, layers, materialise, mutate, overlay, plain, project, report,
+    review, seal, tools, touch,
 };
 
 /// Bytes of a runner's report that are read.
@@ -89,8 +89,11 @@ impl Guest {
             }
             Request::ReadProject { files: project, located } => project::read(&project, &located, files),
             Request::ScanHygiene { changes, located } => hygiene::scan(&changes, &located, files),
-            Request::PlaceOverlay { files, report } => {
+            Request::PlaceOverlay { mut files, report, go_canary } => {
                 let owner = self.root.owner();
+                if let Some(canary) = &go_canary {
+                    files.extend(go_canary::files(self, canary));
+                }
                 overlay::place(Path::new(VERIFIER_DIR), &files, None)?;
                 overlay::make_report_dir(Path::new(REPORT_DIR), &report, owner).map(|()| Reply::Done)
             }

@@ -3,7 +3,10 @@
 //!
 //! `cargo nextest run` starts the same programs, once for each test: the same scripts see it.
 //!
-//! There is no canary: a test that must fail would have to be compiled into the project's own programs.
+//! The canary is one more test at the end of each test program's root. A wrapper of rustc compiles a copy of the root that
+//! lies beside it for as long as rustc runs; where that cannot be, it compiles the root as it is. The program's failure
+//! through nothing but the canary is taken back by the script that started it. Each process of nextest runs it beside its
+//! test.
 
 use countersign_guest::protocol::{OverlayFile, ReportFormat};
 
@@ -18,6 +21,8 @@ pub(super) struct Nextest;
 
 const RUNNER: &str = include_str!("overlay/cargo_runner.sh");
 const RUSTDOC: &str = include_str!("overlay/cargo_rustdoc.sh");
+const RUSTC: &str = include_str!("overlay/cargo_rustc.sh");
+const CANARY: &str = include_str!("overlay/cargo_canary.rs");
 
 /// Targets of machines that rooms run on, as cargo spells them in its variables.
 const TARGETS: &[&str] = &[
@@ -47,10 +52,19 @@ fn through_scripts(argv: Vec<String>, nonce: &str) -> Run {
         run.env.insert(format!("CARGO_TARGET_{target}_RUNNER"), runner.clone());
     }
     run.env.insert("RUSTDOC".to_owned(), verifier("rustdoc"));
+    // For the workspace's own crates only; what it depends on is compiled as ever.
+    run.env.insert("RUSTC_WORKSPACE_WRAPPER".to_owned(), verifier("cargo-rustc"));
     run.env.insert("COUNTERSIGN_REPORT".to_owned(), report_path(nonce, ""));
+    let file = |path: &str, content: &str, executable| OverlayFile {
+        path: path.to_owned(),
+        content: content.to_owned(),
+        executable,
+    };
     run.overlay = vec![
-        OverlayFile { path: "cargo-runner".to_owned(), content: RUNNER.to_owned(), executable: false },
-        OverlayFile { path: "rustdoc".to_owned(), content: RUSTDOC.to_owned(), executable: true },
+        file("cargo-runner", RUNNER, false),
+        file("rustdoc", RUSTDOC, true),
+        file("cargo-rustc", RUSTC, true),
+        file("cargo-canary", CANARY, false),
     ];
     run.report =
         Some(ReportPlan { source: ReportSource::File(String::new()), format: ReportFormat::CargoTest });
@@ -72,6 +86,11 @@ impl Adapter for CargoTest {
 
     fn in_process(&self) -> bool {
         true
+    }
+
+    /// An example of the documentation is a program that rustdoc makes.
+    fn has_canary_beside(&self, id: &str) -> bool {
+        !id.starts_with("doc/")
     }
 
     /// A base that does not compile has no test program that could begin to report.
@@ -119,6 +138,7 @@ mod tests {
             run.env["CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER"],
             "sh /run/countersign/verifier/cargo-runner"
         );
+        assert_eq!(run.env["RUSTC_WORKSPACE_WRAPPER"], "/run/countersign/verifier/cargo-rustc");
         let argv: Vec<String> = ["cargo", "nextest", "run", "-p", "a"].map(str::to_owned).to_vec();
         assert!(Nextest.recognises(&argv) && !CargoTest.recognises(&argv));
         assert_eq!(Nextest.run(&argv, "N").argv.join(" "), "cargo nextest run --no-fail-fast -p a");

@@ -12,10 +12,12 @@ mod node;
 mod pytest;
 mod unittest;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use countersign_guest::protocol::{OverlayFile, REPORT_DIR, Report, ReportFormat, TestStatus, VERIFIER_DIR};
+use countersign_guest::protocol::{
+    GoCanary, OverlayFile, REPORT_DIR, Report, ReportFormat, TestStatus, VERIFIER_DIR,
+};
 use countersign_types::{Digest, canonical_json};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +35,11 @@ pub trait Adapter: Sync + fmt::Debug {
 
     /// Whether code under test shares the process that reports on it.
     fn in_process(&self) -> bool;
+
+    /// Whether a canary of the runner shares its process, so that what it shows holds for this test too.
+    fn has_canary_beside(&self, _id: &str) -> bool {
+        true
+    }
 
     /// Whether a base run that ends with an error before any report may mean that the command cannot take the reporter in
     /// (an interpreter or a version that does not know how). Then it is run again, as the contract has it, and only its
@@ -71,6 +78,8 @@ pub struct Run {
     pub front: BTreeMap<String, String>,
     /// Written below the guest's `VERIFIER_DIR` before the run.
     pub overlay: Vec<OverlayFile>,
+    /// What is put into test files of Go packages. None: nothing.
+    pub go_canary: Option<GoCanary>,
     /// None: nothing but the exit code is seen.
     pub report: Option<ReportPlan>,
 }
@@ -130,6 +139,13 @@ impl Canary {
             .find(|way| all.contains(way))
             .unwrap_or(Self::Absent)
     }
+
+    /// The canaries of a report that failed, as they must: for runners that start several programs, one of each.
+    #[must_use]
+    pub fn seen(report: &Report) -> BTreeSet<String> {
+        let seen = report.canaries.iter().filter(|canary| canary.status == TestStatus::Failed);
+        seen.map(|canary| canary.id.clone()).collect()
+    }
 }
 
 impl Run {
@@ -167,11 +183,11 @@ impl Run {
         if self.overlay.is_empty() {
             return None;
         }
-        let files: BTreeMap<String, &str> = self
-            .overlay
-            .iter()
-            .map(|file| (file.path.replace(nonce, "NONCE"), file.content.as_str()))
-            .collect();
+        let brought =
+            self.overlay.iter().map(|file| (file.path.replace(nonce, "NONCE"), file.content.clone()));
+        let go = self.go_canary.iter().flat_map(|go| [("go imports", &go.imports), ("go tests", &go.tests)]);
+        let go = go.map(|(name, text)| (name.to_owned(), text.replace(nonce, "NONCE")));
+        let files: BTreeMap<String, String> = brought.chain(go).collect();
         canonical_json(&files).ok().map(|bytes| Digest::of(&bytes))
     }
 }

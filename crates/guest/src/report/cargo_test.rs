@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Draft;
+use super::{Draft, Program};
 use crate::protocol::{Report, TestStatus};
 
 /// The item of an example, its line and its result.
@@ -14,21 +14,32 @@ pub(super) fn read(files: &BTreeMap<String, Option<Vec<u8>>>) -> Option<Report> 
     draft.report.begun = !files.is_empty();
     let mut ended = true;
     let mut examples: Vec<(String, Vec<Example>)> = Vec::new();
+    let mut programs = Vec::new();
     for (name, begin) in files {
         let Some(number) = name.strip_suffix(".begin") else { continue };
-        let target = std::str::from_utf8(begin.as_deref()?).ok()?.trim_end();
+        let mut program = Program::begun(begin.as_deref()?);
         ended &= files.contains_key(&format!("{number}.end"));
         let Some(log) = files.get(&format!("{number}.log")) else { continue };
         let log = String::from_utf8_lossy(log.as_deref()?);
+        let target = program.name.clone();
+        // An example is a program of its own, into which nothing is put.
+        let documentation = target.starts_with("doc/");
         let mut found = Vec::new();
         for (status, test) in entries(&log)? {
-            match target.strip_prefix("doc/").and_then(|_| example(test)) {
+            if program.canary.as_deref() == Some(test) {
+                program.shows(status);
+                continue;
+            }
+            program.has_results |= !documentation;
+            match Some(test).filter(|_| documentation).and_then(example) {
                 Some((item, line)) => found.push((item.to_owned(), line, status)),
                 None => draft.case(format!("{target} {test}"), status)?,
             }
         }
-        examples.push((target.to_owned(), found));
+        programs.push(program);
+        examples.push((target, found));
     }
+    draft.canaries(programs);
     for (target, mut found) in examples {
         // Lines move with any change above them: an example is known by its item and its place among the item's.
         found.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
@@ -123,6 +134,57 @@ mod tests {
         let shown: Vec<String> =
             entries(log).unwrap().iter().map(|(status, name)| format!("{name} {status:?}")).collect();
         assert_eq!(shown, ["tests::a Failed", "tests::slow Failed", "tests::c Skipped", "tests::d Passed"]);
+    }
+
+    const CANARY: &str = "zz_countersign_0f::canary";
+
+    /// Programs by what they log; `!` in front: none was compiled in.
+    fn canaries(programs: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
+        let mut files = Vec::new();
+        for (number, (target, log)) in programs.iter().enumerate() {
+            let begin = match target.strip_prefix('!') {
+                Some(target) => format!("{target}\n"),
+                None => format!("{target}\n{CANARY}\n"),
+            };
+            files.push((format!("{number}.begin"), begin));
+            files.push((format!("{number}.log"), log.replace("CANARY", CANARY)));
+            files.push((format!("{number}.end"), "0\n".to_owned()));
+        }
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        let report = read_of(&files);
+        assert!(report.complete);
+        let shown = |cases: &[crate::protocol::TestCase]| -> Vec<String> {
+            cases.iter().map(|case| format!("{} {:?}", case.id, case.status)).collect()
+        };
+        (shown(&report.canaries), shown(&report.cases))
+    }
+
+    #[test]
+    fn the_canary_is_no_test_and_each_program_with_results_must_show_its_own() {
+        let both = [("rt/rt", "ok a\nfailed CANARY\n"), ("rt/it", "failed CANARY\nok b\n")];
+        let (seen, cases) = canaries(&both);
+        assert_eq!(seen, ["rt/it Failed", "rt/rt Failed"]);
+        assert_eq!(cases, ["rt/rt a Passed", "rt/it b Passed"], "it is never an id");
+        // The results of a program were written by something that did not run its tests to the end.
+        assert_eq!(canaries(&[both[0], ("rt/it", "ok b\n")]).0, ["rt/it Error", "rt/rt Failed"]);
+        assert_eq!(canaries(&[both[0], ("!rt/it", "ok b\n")]).0, ["rt/it Error", "rt/rt Failed"]);
+        // Assertions that hold whatever they say.
+        assert_eq!(canaries(&[both[0], ("rt/it", "ok CANARY\nok b\n")]).0, ["rt/it Passed", "rt/rt Failed"]);
+    }
+
+    #[test]
+    fn a_program_without_a_test_has_nothing_to_show_and_one_that_is_started_twice_must_show_it_twice() {
+        assert_eq!(canaries(&[("rt/rt", "failed CANARY\n")]).0, [""; 0]);
+        assert_eq!(canaries(&[("rt/rt", "")]).0, [""; 0]);
+        let doc = ("!doc/rt", "ok src/lib.rs - answer (line 9)\n");
+        assert_eq!(canaries(&[("rt/rt", "ok a\nfailed CANARY\n"), doc]).0, ["rt/rt Failed"]);
+        assert_eq!(canaries(&[doc, ("!rt/rt", "ok a\n")]).0, [""; 0], "no program has one");
+        // nextest: each test in a process of its own.
+        let processes = [("rt/rt", "ok a\nfailed CANARY\n"), ("rt/rt", "failed CANARY\nok b\n")];
+        assert_eq!(canaries(&processes).0, ["rt/rt Failed"]);
+        assert_eq!(canaries(&[processes[0], ("rt/rt", "ok b\n")]).0, ["rt/rt Error"]);
+        assert_eq!(canaries(&[("rt/rt", "ok b\n"), processes[0]]).0, ["rt/rt Error"]);
     }
 
     #[test]

@@ -70,6 +70,26 @@ impl Draft {
         (self.report.cases.len() <= MAX_CASES).then_some(())
     }
 
+    /// What came of the canaries of test programs, by program. Where any program has one, each that has a result of a test
+    /// must show its own: what one shows says nothing of another.
+    fn canaries(&mut self, programs: Vec<Program>) {
+        if !programs.iter().any(|program| program.canary.is_some()) {
+            return;
+        }
+        // A program may be started several times, for one test each.
+        let mut worst: BTreeMap<String, TestStatus> = BTreeMap::new();
+        for program in programs.into_iter().filter(|program| program.has_results) {
+            let status = program.shown.unwrap_or(TestStatus::Error);
+            let known = worst.entry(program.name).or_insert(TestStatus::Failed);
+            *known = match (*known, status) {
+                (TestStatus::Passed | TestStatus::Skipped, _) => *known,
+                (_, TestStatus::Failed) => *known,
+                (_, status) => status,
+            };
+        }
+        self.report.canaries = worst.into_iter().map(|(id, status)| TestCase { id, status }).collect();
+    }
+
     fn len(&self) -> usize {
         self.report.cases.len()
     }
@@ -79,6 +99,37 @@ impl Draft {
         self.report.begun = true;
         self.report.complete = true;
         Some(self.report)
+    }
+}
+
+/// A test program that was started, as far as its canary goes.
+#[derive(Debug, Default)]
+struct Program {
+    name: String,
+    /// The canary's name. None: none was compiled in.
+    canary: Option<String>,
+    /// A test that is not the canary has a result.
+    has_results: bool,
+    /// What the harness said of the canary. None: nothing.
+    shown: Option<TestStatus>,
+}
+
+impl Program {
+    /// From what a script of ours wrote when it started one: its name, and on a line of its own the canary's.
+    fn begun(begin: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(begin);
+        let mut lines = text.lines();
+        let name = lines.next().unwrap_or_default().trim_end().to_owned();
+        let canary = lines.next().filter(|line| !line.is_empty()).map(str::to_owned);
+        Self { name, canary, ..Self::default() }
+    }
+
+    fn shows(&mut self, status: TestStatus) {
+        let kind = |status| matches!(status, TestStatus::Failed | TestStatus::Error);
+        // One that did not fail is not made good by another that did.
+        if self.shown.is_none_or(kind) {
+            self.shown = Some(status);
+        }
     }
 }
 
