@@ -36,6 +36,11 @@ pub(super) fn read(files: &BTreeMap<String, Option<Vec<u8>>>) -> Option<Report> 
                 None => draft.case(format!("{target} {test}"), status)?,
             }
         }
+        // The harness ends with 101 where a test failed. Whatever ended it with something else had no part in that.
+        let end = files.get(&format!("{number}.end")).and_then(Option::as_deref).unwrap_or_default();
+        if program.shown == Some(TestStatus::Failed) && end.trim_ascii() != b"101" {
+            program.shown = Some(TestStatus::Error);
+        }
         programs.push(program);
         examples.push((target, found));
     }
@@ -147,8 +152,9 @@ mod tests {
                 None => format!("{target}\n{CANARY}\n"),
             };
             files.push((format!("{number}.begin"), begin));
-            files.push((format!("{number}.log"), log.replace("CANARY", CANARY)));
-            files.push((format!("{number}.end"), "0\n".to_owned()));
+            files.push((format!("{number}.log"), log.replace("CANARY", CANARY).replace("EXIT", "")));
+            let end = if log.contains("EXIT") { "0\n" } else { "101\n" };
+            files.push((format!("{number}.end"), end.to_owned()));
         }
         let files: Vec<(&str, &str)> =
             files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
@@ -169,6 +175,9 @@ mod tests {
         // The results of a program were written by something that did not run its tests to the end.
         assert_eq!(canaries(&[both[0], ("rt/it", "ok b\n")]).0, ["rt/it Error", "rt/rt Failed"]);
         assert_eq!(canaries(&[both[0], ("!rt/it", "ok b\n")]).0, ["rt/it Error", "rt/rt Failed"]);
+        // The canary had its turn, and then something ended the program as if nothing had failed.
+        let ended = ("rt/it", "failed CANARY\nok b\nEXIT");
+        assert_eq!(canaries(&[both[0], ended]).0, ["rt/it Error", "rt/rt Failed"]);
         // Assertions that hold whatever they say.
         assert_eq!(canaries(&[both[0], ("rt/it", "ok CANARY\nok b\n")]).0, ["rt/it Passed", "rt/rt Failed"]);
     }

@@ -4,7 +4,7 @@
 #
 #   NUMBER.begin     the package and the target, and on the next line the canary's name, where one was compiled in
 #   NUMBER.log       the harness's lines: `ok NAME`, `failed NAME`, `ignored NAME`
-#   NUMBER.end       the exit code
+#   NUMBER.end       the exit code of the program
 #
 # The canary fails, as it must, and its failure is not the program's: nobody but us sees it.
 program=$1
@@ -38,7 +38,7 @@ name=${program##*/}
 printf '%s/%s\n' "$CARGO_PKG_NAME" "${name%-*}" > "$at.begin" || exit 125
 ended() {
     printf '%s\n' "$1" > "$at.end"
-    exit "$1"
+    exit "${2:-$1}"
 }
 if ! grep -q -F 'Write logs to the specified file' "$program"; then
     "$@"
@@ -118,5 +118,6 @@ if [ -s "$at.result" ]; then
 fi
 rm -f "$at.pipe" "$at.result"
 # Only where nothing else failed.
-if [ "$code" = 101 ] && [ "$(grep '^failed' "$at.log")" = "failed $canary" ]; then code=0; fi
-ended "$code"
+told=$code
+if [ "$code" = 101 ] && [ "$(grep '^failed' "$at.log")" = "failed $canary" ]; then told=0; fi
+ended "$code" "$told"

@@ -1,0 +1,1 @@
+sh /run/bench/fix.sh
