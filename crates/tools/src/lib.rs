@@ -13,5 +13,5 @@ mod schema;
 pub use nudge::nudge;
 pub use parse::{MAX_ARGUMENT_BYTES, Parsed, ToolCallSpec, parse};
 pub use render::{check_refused, denied, job_result, not_stored, one_line, operator_result};
-pub use said::said;
+pub use said::{said, steady};
 pub use schema::{Schema, offered};

@@ -31,19 +31,21 @@ fn escape(c: char) -> String {
     if code < 0x100 { format!("\\x{code:02x}") } else { format!("\\u{{{code:x}}}") }
 }
 
-/// The result of a command as the model reads it: how it ended, then its output with what was left out counted.
+/// The result of a command as the model reads it: how it ended, then its output with what was left out counted. How long
+/// it took is not in it: the same work gives the same transcript, so that a recording can be played again.
 #[must_use]
 pub fn job_result(receipt: &JobReceipt) -> String {
-    described(receipt, "pass a larger timeout_s, or run less")
+    described(receipt, "pass a larger timeout_s, or run less", "")
 }
 
 /// The same for the person whose command it was: a set-up, a probe or a check.
 #[must_use]
 pub fn operator_result(receipt: &JobReceipt) -> String {
-    described(receipt, "raise --check-timeout (a set-up has 10 minutes at the most)")
+    let advice = "raise --check-timeout (a set-up has 10 minutes at the most)";
+    described(receipt, advice, &format!(" ({})", receipt.wall))
 }
 
-fn described(receipt: &JobReceipt, advice: &str) -> String {
+fn described(receipt: &JobReceipt, advice: &str, took: &str) -> String {
     let how = match &receipt.end {
         JobEnd::Exited { code } => format!("exit {code}"),
         JobEnd::Signaled { signal } => format!("killed by signal {signal}"),
@@ -55,7 +57,7 @@ fn described(receipt: &JobReceipt, advice: &str) -> String {
         JobEnd::Canceled => "interrupted".to_owned(),
         JobEnd::NotStarted { errno, what } => format!("could not be started: {what} (errno {errno})"),
     };
-    let mut out = format!("{how} ({})\n", receipt.wall);
+    let mut out = format!("{how}{took}\n");
     if receipt.killed > 0 {
         out.push_str(&format!(
             "{} process(es) that it left running were ended: nothing outlives a command here.\n",
@@ -122,7 +124,10 @@ mod tests {
             killed: 1,
         };
         let text = job_result(&receipt);
-        assert!(text.starts_with("exit 101 (1.2s)\n1 process(es)"), "{text}");
+        assert!(text.starts_with("exit 101\n1 process(es)"), "{text}");
+        assert!(operator_result(&receipt).starts_with("exit 101 (1.2s)\n1 process(es)"));
+        let slower = JobReceipt { wall: Millis(4321), ..receipt.clone() };
+        assert_eq!(job_result(&slower), text, "the clock is no part of what the model reads");
         assert!(text.ends_with("--- stdout\nfirst\n[… 10 bytes left out of 20 …]\nlast\n"), "{text}");
     }
 }

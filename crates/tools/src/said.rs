@@ -18,7 +18,8 @@ pub fn said(text: &str) -> Option<Digest> {
 }
 
 /// The text with every duration, time of day and address as `#`.
-fn steady(text: &str) -> String {
+#[must_use]
+pub fn steady(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {

@@ -80,10 +80,7 @@ pub(super) fn line(session: &Session, trace: &Trace<'_>, begun: &mut Begun) -> O
         Trace::Result { effect, tool, ok, text: result, wall } => {
             let summary = result.lines().next().unwrap_or_default();
             let tone = if *ok { Tone::Plain } else { Tone::Care };
-            // How a job ended is told with its own clock, which the end of the line has already.
-            let said =
-                summary.split_once(" (").filter(|_| *tool == ToolName::Run).map_or(summary, |(said, _)| said);
-            let said = text::one_line(said, text::LINE / 2);
+            let said = text::one_line(summary, text::LINE / 2);
             let told = *tool == ToolName::Run || !ok;
             let end =
                 if told && !said.is_empty() { format!("  {said}  {wall}") } else { format!("  {wall}") };
@@ -327,11 +324,7 @@ pub(super) mod tests {
         Session::new(Contract {
             schema: CONTRACT_SCHEMA.to_owned(),
             preset: PresetRef { name: CODING.name.to_owned(), digest: CODING.digest(), canonical: true },
-            model: Some(ModelTerms {
-                reference: "scripted:m".to_owned(),
-                endpoint: None,
-                max_output_tokens: None,
-            }),
+            model: Some(ModelTerms::new("scripted:m", None)),
             trust: Trust::TrustedLocal,
             sandbox: Tier::Native,
             floor: Default::default(),
@@ -503,8 +496,8 @@ pub(super) mod tests {
         show(&Trace::Said { step: 3, text: " \n" });
         let long = "cargo test ".repeat(40);
         for (tool, ok, asked, summary) in [
-            (ToolName::Run, true, "cargo test", "exit 0 (632ms)"),
-            (ToolName::Run, false, long.as_str(), "exit 101 (1.2s)"),
+            (ToolName::Run, true, "cargo test", "exit 0"),
+            (ToolName::Run, false, long.as_str(), "exit 101"),
             (ToolName::EditFile, true, "src/lib.rs", "edited `src/lib.rs` (line 1)"),
             (ToolName::ReadFile, false, "a\u{202e}b\u{1b}[31m", "there is no `a\u{202e}b`"),
         ] {
