@@ -1,5 +1,6 @@
 //! The command line as types. Help texts are generated from here.
 
+mod agent;
 mod delivery;
 mod evidence;
 mod looking;
@@ -17,6 +18,7 @@ use countersign_kernel::contract::Allowance;
 use countersign_tree::GlobSet;
 use countersign_types::{Millis, Money, SessionId, StrengthLevel, Tier, Trust};
 
+pub(crate) use self::agent::AgentArgs;
 pub(crate) use self::delivery::{ApplyArgs, DiffArgs, ExportArgs};
 pub(crate) use self::evidence::{KeyCommand, KeyTrustArgs, ReplayArgs, VerifyArgs};
 pub(crate) use self::looking::{EventsArgs, ListArgs, ReportArgs, ShowArgs, WatchArgs};
@@ -203,15 +205,18 @@ pub(crate) struct CommonArgs {
     /// configuration file
     #[arg(long, value_name = "LEVEL")]
     pub(crate) trust: Option<Trust>,
-    /// provider:model or scripted:FILE [env: COUNTERSIGN_MODEL]
+    /// provider:model or scripted:FILE; providers: openai, anthropic, openrouter, xai, ollama, local [env:
+    /// COUNTERSIGN_MODEL] [default: the default model of the only provider that there is a key for]
     #[arg(long)]
     pub(crate) model: Option<String>,
     /// Where the model's API lives
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
-    /// Read the API key from this file instead of the vendor's variable
+    /// Read the API key from this file instead of the provider's variable, such as OPENAI_API_KEY or ANTHROPIC_API_KEY
     #[arg(long, value_name = "FILE")]
     pub(crate) api_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
     /// The project: a git repository or a plain directory [default: the current directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) repo: Option<PathBuf>,

@@ -2,7 +2,7 @@
 
 use countersign_config::GATE;
 
-use crate::args::{CommonArgs, Format, GateArgs, ProjectArgs, TaskArgs, TraceMode};
+use crate::args::{AgentArgs, CommonArgs, Format, GateArgs, ProjectArgs, TaskArgs, TraceMode};
 use crate::run::{self, Wish};
 
 pub(crate) fn gate(args: &GateArgs) -> u8 {
@@ -20,6 +20,7 @@ pub(crate) fn judging(project: &ProjectArgs, base: Option<String>) -> CommonArgs
         model: None,
         base_url: None,
         api_key_file: None,
+        agent: AgentArgs::default(),
         repo: project.repo.clone(),
         base,
         include_dirty: false,
@@ -43,6 +44,7 @@ fn common(args: &GateArgs) -> CommonArgs {
         model: None,
         base_url: None,
         api_key_file: None,
+        agent: AgentArgs::default(),
         repo: args.repo.clone(),
         base: args.base.clone(),
         include_dirty: false,

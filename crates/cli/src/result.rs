@@ -53,6 +53,10 @@ pub(crate) struct RunResult {
     /// Of all models.
     pub(crate) cost: Option<CostResult>,
     pub(crate) model: Option<String>,
+    /// Who named the model: a flag, a variable, a file, or the key that was found.
+    pub(crate) model_source: Option<String>,
+    /// Digest of the recording that played the model; None where a model was called.
+    pub(crate) replay: Option<Digest>,
     pub(crate) tier: Option<Tier>,
     /// Whether the working cell was seen to confine its jobs.
     pub(crate) isolated: Option<bool>,
@@ -157,6 +161,7 @@ pub(crate) struct UsageResult {
     pub(crate) input: Option<u64>,
     pub(crate) output: Option<u64>,
     pub(crate) cached: Option<u64>,
+    pub(crate) cache_write: Option<u64>,
     pub(crate) reasoning: Option<u64>,
 }
 
@@ -206,6 +211,7 @@ impl RunResult {
     /// Of a session as far as it got. `dir` is the session's directory.
     pub(crate) fn of(view: &View, dir: &Path) -> Self {
         let contract = view.session.as_ref().map(|session| &session.contract);
+        let terms = contract.and_then(|contract| contract.model.as_ref());
         let (outcome, reason) = view.outcome.unzip();
         let gates = view.gates.iter().map(|(key, gate)| {
             let GateView { status, reason, detail, evidence, allowed } = gate.clone();
@@ -248,10 +254,13 @@ impl RunResult {
                 input: view.usage.input,
                 output: view.usage.output,
                 cached: view.usage.cached,
+                cache_write: view.usage.cache_write,
                 reasoning: view.usage.reasoning,
             },
             cost: view.cost.map(|cost| CostResult { usd: cost.usd() }),
-            model: contract.and_then(|contract| contract.model.as_ref()).map(|model| model.reference.clone()),
+            model: terms.map(|model| model.reference.clone()),
+            model_source: terms.and_then(|model| model.source.clone()),
+            replay: terms.and_then(|model| model.replayed),
             tier: view.tier,
             isolated,
             observed: view.observed.iter().copied().collect(),
@@ -347,6 +356,8 @@ impl RunResult {
             usage: UsageResult::default(),
             cost: None,
             model: None,
+            model_source: None,
+            replay: None,
             tier: None,
             isolated: None,
             observed: Vec::new(),

@@ -78,13 +78,10 @@ async fn prepare(
             args.id
         )));
     };
-    let mut model = match &contract.model {
-        Some(terms) => model::again(terms, api_key_file)?,
-        None => model::nobody(),
-    };
-    if let Some(review) = &contract.review {
-        model::reviewer_again(&review.model, args.review_api_key_file.clone(), &mut model)?;
-    }
+    let agent = contract.model.as_ref().map(|terms| (terms, api_key_file));
+    let review = contract.review.as_ref();
+    let reviewer = review.map(|review| (&review.model, args.review_api_key_file.clone()));
+    let model = model::again(agent, reviewer, &run::keys_again(&contract)?)?;
     let candidate = run::work::again(contract.candidate.as_ref())?;
     let cells = tiers::again(contract.sandbox)?;
     let sources = repository::again(&contract.source)?;

@@ -56,6 +56,15 @@ const fn is_hidden(c: char) -> bool {
     )
 }
 
+/// `a`, `b` or `c`, with the word that joins the last two.
+pub(crate) fn list(items: &[&str], word: &str) -> String {
+    match items {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} {word} {last}", most.join(", ")),
+    }
+}
+
 /// An address that somebody gave, for a message: without a user's name and password, query and fragment.
 pub(crate) fn address(url: &str) -> String {
     let (scheme, rest) = match url.split_once("://") {

@@ -142,6 +142,7 @@ pub fn resolve(preset: &Preset, trust: Setting<Trust>, layers: &Layers) -> Resul
         Some(model) => Some(Setting::new(model, Source::Flag("--model"))),
         None => env_model.or_else(|| first(None, "--model", file.model.clone())),
     };
+    let own = belongs(file, model.as_ref());
     let max_turns = pick(flags.max_turns, "--max-turns", file.max_turns, preset.turns);
     let attempts = pick(flags.attempts, "--attempts", file.attempts, preset.attempts);
     let deadline = time(flags.deadline, "--deadline", file.deadline, preset.deadline);
@@ -158,8 +159,12 @@ pub fn resolve(preset: &Preset, trust: Setting<Trust>, layers: &Layers) -> Resul
         canonical,
         trust,
         model,
-        base_url: first(flags.base_url.clone(), "--base-url", file.base_url.clone()),
-        api_key_file: first(flags.api_key_file.clone(), "--api-key-file", file.api_key_file.clone()),
+        base_url: first(flags.base_url.clone(), "--base-url", file.base_url.clone().filter(|_| own)),
+        api_key_file: first(
+            flags.api_key_file.clone(),
+            "--api-key-file",
+            file.api_key_file.clone().filter(|_| own),
+        ),
         sandbox: sandbox(first(flags.sandbox, "--sandbox", file.sandbox), trust.value)?,
         network: network(first(flags.network, "--network", file.network), trust.value)?,
         max_turns,
@@ -174,6 +179,16 @@ pub fn resolve(preset: &Preset, trust: Setting<Trust>, layers: &Layers) -> Resul
         max_output_tokens: preset.max_output_tokens,
         model_retries: preset.model_retries,
     })
+}
+
+/// Do the file's address and key belong to `model`? They were written for the provider that the file names; another
+/// one's key must not go there.
+fn belongs(file: &UserConfig, model: Option<&Setting<String>>) -> bool {
+    let provider = |model: &str| model.split_once(':').map(|(provider, _)| provider.to_owned());
+    match (&file.model, model) {
+        (Some(own), Some(chosen)) => provider(own) == provider(&chosen.value),
+        _ => true,
+    }
 }
 
 fn first<T>(flag: Option<T>, name: &'static str, file: Option<T>) -> Option<Setting<T>> {
@@ -269,6 +284,20 @@ mod tests {
         let plain = resolve(&QUESTION, at(Trust::TrustedLocal), &Layers::default()).unwrap();
         assert!(plain.canonical);
         assert_eq!(plain.max_turns, Setting::new(20, Source::Preset));
+    }
+
+    #[test]
+    fn the_files_address_and_key_stay_with_the_provider_that_it_names() {
+        let own = "model = \"openai:m\"\nbase_url = \"http://127.0.0.1:1/v1\"\napi_key_file = \"/k\"";
+        let with = |model: &str, text: &str| {
+            let flags = Layer { model: Some(model.into()), ..Layer::default() };
+            let layers = Layers { flags, file: file(text), ..Layers::default() };
+            let all = resolve(&CODING, at(Trust::TrustedLocal), &layers).unwrap();
+            (all.base_url.is_some(), all.api_key_file.is_some())
+        };
+        assert_eq!(with("openai:other", own), (true, true));
+        assert_eq!(with("anthropic:m", own), (false, false));
+        assert_eq!(with("anthropic:m", "base_url = \"http://127.0.0.1:1/v1\""), (true, false));
     }
 
     #[test]

@@ -13,6 +13,9 @@ pub enum Source {
     UserFile,
     /// The environment variable of this name.
     Env(&'static str),
+    /// The only provider that there is a key for: its default model. The key's variable, and whether it stood in the
+    /// user's env file.
+    Key { variable: &'static str, file: bool },
     /// The flag of this name, with its dashes.
     Flag(&'static str),
     /// The floor of this trust level raised what another source said.
@@ -26,6 +29,10 @@ impl fmt::Display for Source {
             Self::Preset => f.write_str("preset"),
             Self::UserFile => f.write_str("configuration file"),
             Self::Env(name) => write!(f, "${name}"),
+            Self::Key { variable, file: false } => write!(f, "default model for the key in ${variable}"),
+            Self::Key { variable, file: true } => {
+                write!(f, "default model for the key {variable} in your env file")
+            }
             Self::Flag(name) => f.write_str(name),
             Self::Floor(trust) => write!(f, "floor of trust {trust}"),
         }

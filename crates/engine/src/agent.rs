@@ -127,11 +127,13 @@ impl Workshop<'_> {
             input: reply.usage.input,
             output: reply.usage.output,
             cached: reply.usage.cached,
+            cache_write: reply.usage.cache_write,
             reasoning: reply.usage.reasoning,
         };
         let stop = match &reply.stop {
             ModelEnd::Refusal | ModelEnd::ContentFilter => ModelStop::Declined,
             ModelEnd::Length => ModelStop::Length,
+            ModelEnd::Paused => ModelStop::Paused,
             ModelEnd::End | ModelEnd::ToolCalls | ModelEnd::Other(_) => ModelStop::Ordinary,
         };
         let calls: Vec<PlannedCall> = specs.iter().map(|spec| spec.planned).collect();

@@ -168,6 +168,7 @@ impl Workshop<'_> {
             input: reply.usage.input,
             output: reply.usage.output,
             cached: reply.usage.cached,
+            cache_write: reply.usage.cache_write,
             reasoning: reply.usage.reasoning,
         };
         let findings = u32::try_from(findings).unwrap_or(u32::MAX);

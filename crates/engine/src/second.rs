@@ -76,6 +76,7 @@ pub(crate) async fn review(
             input: budget.input.total(),
             output: budget.output.total(),
             cached: budget.cached.total(),
+            cache_write: budget.cache_write.total(),
             reasoning: budget.reasoning.total(),
         },
         cost: budget.cost.total(),

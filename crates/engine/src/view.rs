@@ -236,6 +236,7 @@ impl View {
             input: budget.input.total(),
             output: budget.output.total(),
             cached: budget.cached.total(),
+            cache_write: budget.cache_write.total(),
             reasoning: budget.reasoning.total(),
         };
         view.model_calls = budget.model_calls;

@@ -199,6 +199,7 @@ fn complete(turn: &mut Turn, at: Millis, effect: EffectId, outstanding: Outstand
             turn.retries = 0;
             turn.declined = *stop == crate::ModelStop::Declined;
             turn.cut_off = *stop == crate::ModelStop::Length;
+            turn.paused = *stop == crate::ModelStop::Paused;
             turn.calls.clone_from(calls);
             turn.calls_done.clear();
             turn.text_bytes = *text_bytes;

@@ -10,6 +10,9 @@ pub struct Usage {
     pub input: Option<u64>,
     pub output: Option<u64>,
     pub cached: Option<u64>,
+    /// The part of `input` that was written into a cache. Journals of before it was counted do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<u64>,
     pub reasoning: Option<u64>,
 }
 
@@ -34,6 +37,7 @@ pub struct Budget {
     pub input: Tally,
     pub output: Tally,
     pub cached: Tally,
+    pub cache_write: Tally,
     pub reasoning: Tally,
     pub cost: CostTally,
 }
@@ -108,6 +112,7 @@ impl Budget {
         self.input.add(usage.input);
         self.output.add(usage.output);
         self.cached.add(usage.cached);
+        self.cache_write.add(usage.cache_write);
         self.reasoning.add(usage.reasoning);
         self.cost.add(cost);
     }

@@ -144,6 +144,26 @@ pub struct ModelTerms {
     /// The origin that keys are bound to; None for `scripted:`.
     pub endpoint: Option<String>,
     pub max_output_tokens: Option<u32>,
+    /// Who named the model: a flag, a variable, a file, or the key that was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// The answers come from a recording with this digest, and no model is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed: Option<Digest>,
+}
+
+impl ModelTerms {
+    /// A model that nobody limits.
+    #[must_use]
+    pub fn new(reference: &str, endpoint: Option<&str>) -> Self {
+        Self {
+            reference: reference.to_owned(),
+            endpoint: endpoint.map(str::to_owned),
+            max_output_tokens: None,
+            source: None,
+            replayed: None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

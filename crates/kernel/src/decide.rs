@@ -501,7 +501,8 @@ fn working(turn: &Turn, contract: &Contract, now: Millis) -> Option<Event> {
         if let Some(call) = finish {
             return Some(begin(turn, EndPath::Finish { empty: call.blank && turn.text_bytes == 0 }));
         }
-        if turn.calls.is_empty() {
+        // A turn that was paused is no claim: the next step goes on with it.
+        if turn.calls.is_empty() && !turn.paused {
             let cut_off = turn.cut_off;
             let path = EndPath::Claim { empty: turn.text_bytes == 0 };
             // A text that the output clamp cut off is no claim.

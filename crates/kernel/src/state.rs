@@ -84,6 +84,7 @@ pub struct Turn {
     pub reply_open: bool,
     pub declined: bool,
     pub cut_off: bool,
+    pub paused: bool,
     pub text_bytes: u64,
     pub calls: Vec<PlannedCall>,
     /// Calls of this step that are decided (completed or denied).
@@ -255,6 +256,7 @@ impl Turn {
             reply_open: false,
             declined: false,
             cut_off: false,
+            paused: false,
             text_bytes: 0,
             calls: Vec::new(),
             calls_done: BTreeSet::new(),

@@ -15,11 +15,7 @@ fn contract(preset: &str, turns: u32) -> Contract {
     Contract {
         schema: CONTRACT_SCHEMA.to_owned(),
         preset: PresetRef { name: preset.to_owned(), digest: digest(0), canonical: true },
-        model: Some(ModelTerms {
-            reference: "scripted:x".to_owned(),
-            endpoint: None,
-            max_output_tokens: None,
-        }),
+        model: Some(ModelTerms::new("scripted:x", None)),
         trust: Trust::TrustedLocal,
         sandbox: Tier::Native,
         floor: TierProperties::new(),

@@ -43,11 +43,7 @@ fn contract(dice: &mut Dice<'_>) -> Contract {
             digest: Digest::of(b"preset"),
             canonical: true,
         },
-        model: candidate.is_none().then(|| ModelTerms {
-            reference: "scripted:x".to_owned(),
-            endpoint: None,
-            max_output_tokens: None,
-        }),
+        model: candidate.is_none().then(|| ModelTerms::new("scripted:x", None)),
         trust: Trust::TrustedLocal,
         sandbox: Tier::Native,
         floor: TierProperties::new(),
@@ -85,11 +81,7 @@ fn contract(dice: &mut Dice<'_>) -> Contract {
         deps: countersign_kernel::contract::Deps::default(),
         candidate,
         review: dice.one_in(2).then(|| ReviewTerms {
-            model: ModelTerms {
-                reference: "scripted:reviewer".to_owned(),
-                endpoint: None,
-                max_output_tokens: None,
-            },
+            model: ModelTerms::new("scripted:reviewer", None),
             rounds: 1 + u32::from(dice.roll(2)),
             required: dice.one_in(3),
         }),
@@ -155,6 +147,7 @@ fn result(dice: &mut Dice<'_>, kind: EffectKind, expect: impl Fn(CheckIndex) -> 
                 usage: Usage { input: dice.one_in(2).then_some(5), output: Some(5), ..Usage::default() },
                 cost: None,
                 stop: match dice.roll(10) {
+                    7 => ModelStop::Paused,
                     8 => ModelStop::Declined,
                     9 => ModelStop::Length,
                     _ => ModelStop::Ordinary,

@@ -27,11 +27,7 @@ fn tree(n: u8) -> Digest {
 }
 
 fn contract(dice: &mut Dice<'_>) -> Contract {
-    let model = |name: &str| ModelTerms {
-        reference: format!("scripted:{name}"),
-        endpoint: None,
-        max_output_tokens: None,
-    };
+    let model = |name: &str| ModelTerms::new(&format!("scripted:{name}"), None);
     Contract {
         schema: CONTRACT_SCHEMA.to_owned(),
         preset: PresetRef { name: "coding@1".to_owned(), digest: tree(90), canonical: true },

@@ -30,6 +30,12 @@ impl BaseUrl {
         Self { tls: true, host: "api.openai.com".to_owned(), port: 443, path: "/v1".to_owned() }
     }
 
+    /// Anthropic's own.
+    #[must_use]
+    pub fn anthropic() -> Self {
+        Self { tls: true, host: "api.anthropic.com".to_owned(), port: 443, path: String::new() }
+    }
+
     /// Scheme, host and port: what a key is bound to.
     #[must_use]
     pub fn origin(&self) -> String {
@@ -60,6 +66,11 @@ impl BaseUrl {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         let usual = if self.tls { 443 } else { 80 };
         if self.port == usual { host } else { format!("{host}:{}", self.port) }
+    }
+
+    /// Without a trailing slash; empty for the root.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
     }
 
     /// The request target for `suffix`, which begins with a slash.
@@ -108,8 +119,10 @@ impl FromStr for BaseUrl {
             _ => 80,
         };
         let path = uri.path().trim_end_matches('/');
-        if path.ends_with("/chat/completions") {
-            return Err(BaseUrlError("names the endpoint itself: leave off /chat/completions"));
+        if path.ends_with("/chat/completions") || path.ends_with("/v1/messages") {
+            return Err(BaseUrlError(
+                "names the endpoint itself: leave off /chat/completions or /v1/messages",
+            ));
         }
         if path.split('/').any(|part| matches!(part, "." | "..")) {
             return Err(BaseUrlError("holds a `.` or `..` in its path"));
@@ -207,6 +220,7 @@ mod tests {
             "https://h/v1\r\nX: y",
             "https://h/v1 x",
             "https://h/v1/chat/completions",
+            "https://h/v1/messages/",
         ] {
             assert!(text.parse::<BaseUrl>().is_err(), "{text}");
         }

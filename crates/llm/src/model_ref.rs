@@ -4,39 +4,27 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Which model: `openai:MODEL` or `scripted:FILE`.
+use crate::Vendor;
+
+/// Which model: `vendor:MODEL` with a vendor of [`VENDORS`], or `scripted:FILE`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ModelRef {
-    provider: ProviderKind,
+    /// None: a script.
+    vendor: Option<&'static Vendor>,
     /// What follows the colon. Never empty, no control characters.
     name: String,
 }
 
-/// The wires that this version speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ProviderKind {
-    Scripted,
-    OpenAi,
-}
-
-impl ProviderKind {
-    pub const ALL: &[Self] = &[Self::OpenAi, Self::Scripted];
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Scripted => "scripted",
-            Self::OpenAi => "openai",
-        }
-    }
-}
+/// In front of a script's file.
+const SCRIPTED: &str = "scripted";
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ModelRefError {
-    #[error("`{0}` names no provider: write openai:MODEL or scripted:FILE, for example openai:gpt-5.1")]
+    #[error("`{0}` names no provider: write provider:MODEL or scripted:FILE, for example openai:gpt-5.1. Providers: {list}", list = Vendor::list())]
     NoProvider(String),
     #[error(
-        "unknown provider `{0}`: this version knows openai:MODEL (any server that speaks OpenAI Chat Completions, with --base-url) and scripted:FILE"
+        "unknown provider `{0}`: this version knows {list} and scripted:FILE (with --base-url, openai: is any server that speaks OpenAI Chat Completions)",
+        list = Vendor::list()
     )]
     UnknownProvider(String),
     #[error("`{0}:` names no {1} after the colon")]
@@ -54,9 +42,16 @@ const MAX_NAME: usize = 4096;
 const QUOTED: usize = 80;
 
 impl ModelRef {
+    /// None: a script, which nobody sells.
     #[must_use]
-    pub const fn provider(&self) -> ProviderKind {
-        self.provider
+    pub const fn vendor(&self) -> Option<&'static Vendor> {
+        self.vendor
+    }
+
+    /// What stands in front of the colon.
+    #[must_use]
+    pub fn provider(&self) -> &'static str {
+        self.vendor.map_or(SCRIPTED, |vendor| vendor.name)
     }
 
     /// The model's name, or the script's path as it was written.
@@ -68,14 +63,14 @@ impl ModelRef {
     /// The script of a `scripted:` model.
     #[must_use]
     pub fn script(&self) -> Option<&Path> {
-        (self.provider == ProviderKind::Scripted).then(|| Path::new(&self.name))
+        self.vendor.is_none().then(|| Path::new(&self.name))
     }
 
     /// The same model with its script at an absolute path, so that a resumed process finds it from anywhere.
     #[must_use]
     pub fn anchored_at(&self, dir: &Path) -> Self {
         match self.script().map(|script| dir.join(script)).as_deref().map(Path::to_str) {
-            Some(Some(path)) => Self { provider: self.provider, name: path.to_owned() },
+            Some(Some(path)) => Self { vendor: self.vendor, name: path.to_owned() },
             _ => self.clone(),
         }
     }
@@ -92,23 +87,24 @@ impl FromStr for ModelRef {
         let Some((provider, name)) = text.split_once(':') else {
             return Err(ModelRefError::NoProvider(quoted(text)));
         };
-        let Some(provider) = ProviderKind::ALL.iter().copied().find(|p| p.as_str() == provider) else {
+        let vendor = Vendor::named(provider);
+        if vendor.is_none() && provider != SCRIPTED {
             return Err(ModelRefError::UnknownProvider(quoted(provider)));
-        };
+        }
         if name.trim().is_empty() {
-            let what = if provider == ProviderKind::Scripted { "file" } else { "model" };
-            return Err(ModelRefError::NoName(provider.as_str(), what));
+            let what = if vendor.is_none() { "file" } else { "model" };
+            return Err(ModelRefError::NoName(vendor.map_or(SCRIPTED, |vendor| vendor.name), what));
         }
         if name.len() > MAX_NAME {
             return Err(ModelRefError::TooLong);
         }
-        Ok(Self { provider, name: name.to_owned() })
+        Ok(Self { vendor, name: name.to_owned() })
     }
 }
 
 impl fmt::Display for ModelRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.provider.as_str(), self.name)
+        write!(f, "{}:{}", self.provider(), self.name)
     }
 }
 
@@ -137,10 +133,12 @@ mod tests {
 
     #[test]
     fn a_reference_reads_back_and_a_wrong_one_says_what_is_known() {
-        for good in ["openai:gpt-5.1", "scripted:a b/c:d.json", "openai:org/model:free"] {
+        for good in
+            ["openai:gpt-5.1", "scripted:a b/c:d.json", "openrouter:org/model:free", "anthropic:m", "local:m"]
+        {
             assert_eq!(good.parse::<ModelRef>().unwrap().to_string(), good);
         }
-        for bad in ["gpt-5.1", "", "anthropic:x", "openai:", "scripted: ", "openai:a\nb", "OpenAI:x", ":x"] {
+        for bad in ["gpt-5.1", "", "cohere:x", "openai:", "scripted: ", "openai:a\nb", "OpenAI:x", ":x"] {
             let text = bad.parse::<ModelRef>().unwrap_err().to_string();
             assert!(!text.contains('\n'), "{text}");
         }

@@ -44,6 +44,9 @@ pub enum Stop {
     Refusal,
     /// The provider cut or withheld the answer.
     ContentFilter,
+    /// The provider broke off a long turn and goes on with it when the conversation comes back with this reply at its
+    /// end. It is no claim.
+    Paused,
     /// A reason that we do not know, in the provider's word.
     Other(String),
 }
@@ -57,6 +60,11 @@ pub struct Usage {
     pub output: Option<u64>,
     /// The part of `input` that came from a cache.
     pub cached: Option<u64>,
+    /// The part of `input` that was written into a cache, which some vendors charge for.
+    pub cache_write: Option<u64>,
     /// The part of `output` that was reasoning.
     pub reasoning: Option<u64>,
 }
+
+/// Bytes of an unknown stop reason that are kept.
+pub(crate) const MAX_STOP_WORD: usize = 64;

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use countersign_types::Millis;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use hyper::header::{HeaderMap, HeaderName};
 use serde::{Deserialize, Serialize};
 
-use crate::chat::{self, Dialect, Hints, OutputLimit};
+use crate::failure::seconds;
 use crate::file::{Links, read_regular};
-use crate::{
-    Conversation, EncodeError, ErrorClass, ModelRef, Price, Provider, RawJson, Reply, SendError, Timer,
-};
+use crate::http::HttpAnswer;
+use crate::transport::Transport;
+use crate::{ErrorClass, ModelRef, RawJson, SendError, Timer};
 
 /// Bytes of a script, at most.
 pub const MAX_SCRIPT: u64 = 64 * 1024 * 1024;
@@ -187,7 +188,7 @@ impl Entry {
                 }
                 let retry_after = match error.retry_after_s {
                     None => None,
-                    Some(given) => match chat::seconds(given) {
+                    Some(given) => match seconds(given) {
                         Some(wait) => Some(wait),
                         None => {
                             return Err(format!(".error.retry_after_s: {given} is not a number of seconds"));
@@ -304,32 +305,32 @@ impl<'a> Body<'a> {
     }
 }
 
-/// The provider behind `scripted:FILE`. What was read at the start is what is played, whatever becomes of the file.
+/// Plays a script in process, as a server would answer.
 #[derive(Debug)]
-pub struct Scripted {
-    model: ModelRef,
+pub(crate) struct ScriptPlayer {
+    /// The file's name, for messages.
+    file: String,
     script: Script,
     timer: Arc<dyn Timer>,
 }
 
-impl Scripted {
+impl ScriptPlayer {
     /// Reads and checks the whole script. `model` is a `scripted:` reference.
-    pub fn open(model: ModelRef, timer: Arc<dyn Timer>) -> Result<Self, ScriptError> {
+    pub(crate) fn open(model: &ModelRef, timer: Arc<dyn Timer>) -> Result<Self, ScriptError> {
         let Some(path) = model.script() else {
             return Err(ScriptError {
                 file: model.name().to_owned(),
                 what: "is not a script but a model".to_owned(),
             });
         };
-        let script = Script::open(path)?;
-        Ok(Self { model, script, timer })
+        Ok(Self { file: model.name().to_owned(), script: Script::open(path)?, timer })
     }
 
-    async fn answer(&self, call: u64) -> Result<Reply, SendError> {
+    async fn answer(&self, call: u64) -> Result<HttpAnswer, SendError> {
         let Some(entry) = self.script.entry(call) else {
             let text = format!(
                 "the script `{}` has {} entries and model call {} asks for one more",
-                self.model.name(),
+                self.file,
                 self.script.len(),
                 call.saturating_add(1)
             );
@@ -338,45 +339,26 @@ impl Scripted {
         if entry.delay > Millis(0) {
             self.timer.sleep(entry.delay).await;
         }
-        match entry.answer {
+        let mut headers = HeaderMap::new();
+        let (status, body) = match entry.answer {
             Answer::Error { status, retry_after } => {
-                let hints = Hints { retry_after, ..Hints::status(status) };
-                Err(chat::failure(
-                    b"{\"error\":{\"message\":\"the script says so\"}}",
-                    &hints,
-                    self.timer.now(),
-                ))
+                if let Some(wait) = retry_after {
+                    headers.insert(HeaderName::from_static("retry-after-ms"), wait.0.into());
+                }
+                (status, b"{\"error\":{\"message\":\"the script says so\"}}".to_vec())
             }
-            Answer::Reply { .. } => {
-                let body = self.script.response_body(call, MODEL_NAME).unwrap_or_default();
-                chat::decode(call, &body)
-            }
-        }
+            Answer::Reply { .. } => (200, self.script.response_body(call, SCRIPTED_NAME).unwrap_or_default()),
+        };
+        Ok(HttpAnswer { status, headers, body })
     }
 }
 
-/// The model's name on the wire. Not the file's: a path would make equal sessions differ from machine to machine.
-const MODEL_NAME: &str = "scripted";
+/// The model's name on the wire.
+pub(crate) const SCRIPTED_NAME: &str = "scripted";
 
-impl Provider for Scripted {
-    fn model(&self) -> &ModelRef {
-        &self.model
-    }
-
-    fn encode(&self, conversation: &Conversation) -> Result<Vec<u8>, EncodeError> {
-        chat::encode(MODEL_NAME, Dialect { output_limit: OutputLimit::MaxTokens, effort: true }, conversation)
-    }
-
-    fn send(&self, call: u64, _request: Arc<[u8]>) -> BoxFuture<'_, Result<Reply, SendError>> {
+impl Transport for ScriptPlayer {
+    fn exchange(&self, call: u64, _: Arc<[u8]>) -> BoxFuture<'_, Result<HttpAnswer, SendError>> {
         self.answer(call).boxed()
-    }
-
-    fn decode(&self, call: u64, raw: &[u8]) -> Result<Reply, SendError> {
-        chat::decode(call, raw)
-    }
-
-    fn prices(&self) -> Option<Price> {
-        None
     }
 }
 

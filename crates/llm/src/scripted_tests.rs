@@ -3,7 +3,8 @@ use std::sync::Mutex;
 use futures::executor::block_on;
 
 use super::*;
-use crate::{Call, Message, Stop, Usage};
+use crate::failure::{Hints, failure};
+use crate::{Call, Conversation, Message, Provider, Reply, Stop, Usage, Wired};
 
 /// Time that passes only when somebody sleeps.
 #[derive(Debug, Default)]
@@ -23,14 +24,16 @@ fn parse(text: &str) -> Result<Script, ScriptError> {
     Script::parse("s.json", text.as_bytes())
 }
 
-fn scripted(text: &str) -> (Scripted, Arc<Mutex<Vec<Millis>>>) {
+fn scripted(text: &str) -> (Wired, Arc<Mutex<Vec<Millis>>>) {
     let timer = FakeTimer::default();
     let slept = timer.0.clone();
     let model = "scripted:s.json".parse().unwrap();
-    (Scripted { model, script: parse(text).unwrap(), timer: Arc::new(timer) }, slept)
+    let timer: Arc<dyn Timer> = Arc::new(timer);
+    let player = ScriptPlayer { file: "s.json".into(), script: parse(text).unwrap(), timer: timer.clone() };
+    (Wired::over(model, None, Arc::new(player), timer), slept)
 }
 
-fn send(provider: &Scripted, call: u64) -> Result<Reply, SendError> {
+fn send(provider: &Wired, call: u64) -> Result<Reply, SendError> {
     block_on(provider.send(call, Arc::from(&b"{}"[..])))
 }
 
@@ -152,7 +155,7 @@ fn every_status_maps_as_over_http() {
         let (provider, _) =
             scripted(&format!(r#"{{"version":1,"turns":[{{"error":{{"status":{status}}}}}]}}"#));
         let error = send(&provider, 0).unwrap_err();
-        let http = chat::failure(b"", &Hints::status(status), Millis(0));
+        let http = failure(b"", &Hints::status(status), Millis(0));
         assert_eq!((error.class, error.retryable, error.status), (http.class, http.retryable, Some(status)));
     }
 }
@@ -161,8 +164,8 @@ fn every_status_maps_as_over_http() {
 fn a_script_that_is_no_file_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let model: ModelRef = format!("scripted:{}", dir.path().display()).parse().unwrap();
-    let error = Scripted::open(model, Arc::new(FakeTimer::default())).unwrap_err().to_string();
+    let error = Wired::scripted(model, Arc::new(FakeTimer::default())).unwrap_err().to_string();
     assert!(error.contains("not a regular file") && error.contains(dir.path().to_str().unwrap()), "{error}");
     let model: ModelRef = "openai:x".parse().unwrap();
-    assert!(Scripted::open(model, Arc::new(FakeTimer::default())).is_err());
+    assert!(Wired::scripted(model, Arc::new(FakeTimer::default())).is_err());
 }

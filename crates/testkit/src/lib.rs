@@ -1,8 +1,8 @@
 //! Servers that play a language model over HTTP on loopback, for end-to-end tests and `xtask`. Development only: no
 //! released binary depends on this crate.
 //!
-//! - [`ScriptedServer`] plays a `scripted:FILE` as an OpenAI Chat Completions endpoint, records every request, can refuse
-//!   whatever a strict provider would refuse, and can fail in every way a network fails.
+//! - [`ScriptedServer`] plays a `scripted:FILE` as an OpenAI Chat Completions or an Anthropic Messages endpoint, records
+//!   every request, can refuse whatever a strict provider would refuse, and can fail in every way a network fails.
 //! - [`aimock`] starts the independent npm package `@copilotkit/aimock` with the same script.
 //!
 //! Architecture invariant: the servers share the script's reader with the product and nothing else, so that a fault in the
@@ -10,10 +10,12 @@
 #![forbid(unsafe_code)]
 
 pub mod aimock;
+mod chat_rules;
 mod fault;
 mod http1;
+mod messages;
+mod messages_rules;
 mod server;
-mod validate;
 
 pub use fault::Fault;
 pub use server::{Recorded, ScriptedServer, ServerOptions};

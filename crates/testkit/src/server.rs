@@ -9,7 +9,7 @@ use countersign_llm::{Answer, Script};
 
 use crate::fault::Fault;
 use crate::http1::{Incoming, Outgoing};
-use crate::validate::Validator;
+use crate::{chat_rules, messages, messages_rules};
 
 /// What a [`ScriptedServer`] does.
 #[derive(Clone, Debug)]
@@ -17,10 +17,11 @@ pub struct ServerOptions {
     pub script: Script,
     /// 0: any free port.
     pub port: u16,
-    /// The key that `Authorization: Bearer` must carry. None: it is not looked at.
+    /// The key that `Authorization: Bearer`, or `x-api-key`, must carry. None: it is not looked at.
     pub key: Option<String>,
-    /// Refuse, with a 400, a request whose messages do not extend those of the one before byte for byte, or whose calls
-    /// and results do not pair. For one conversation at a time.
+    /// Refuse, with a 400, what a strict vendor refuses: a request whose messages do not extend those of the one before
+    /// byte for byte, or whose calls and results do not pair; on the Messages wire also unknown fields, roles that do not
+    /// alternate, blank text and changed signatures. For one conversation at a time.
     pub strict: bool,
     /// Faults by call number, from 0.
     pub faults: BTreeMap<u64, Fault>,
@@ -44,8 +45,9 @@ pub struct Recorded {
     pub body: Vec<u8>,
 }
 
-/// A script played over HTTP as OpenAI Chat Completions on 127.0.0.1. The entry is chosen by counting the calls, retries
-/// included. Dropping it closes every connection and ends its threads.
+/// A script played over HTTP on 127.0.0.1, as OpenAI Chat Completions or as Anthropic Messages by the path that is asked
+/// for. The entry is chosen by counting the calls, retries included. Dropping it closes every connection and ends its
+/// threads.
 #[derive(Debug)]
 pub struct ScriptedServer {
     address: SocketAddr,
@@ -66,14 +68,44 @@ struct State {
     calls: u64,
     requests: Vec<Recorded>,
     violations: Vec<String>,
-    validator: Validator,
+    chat: chat_rules::Validator,
+    messages: messages_rules::Validator,
     connections: Vec<TcpStream>,
     workers: Vec<JoinHandle<()>>,
     stopped: bool,
 }
 
-/// The path of the one endpoint, below which prefix it may stand.
-const ENDPOINT: &str = "/chat/completions";
+/// The wire that a request speaks, by the end of its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wire {
+    Chat,
+    Messages,
+}
+
+impl Wire {
+    fn of(request: &Incoming) -> Option<Self> {
+        let wire = [("/chat/completions", Self::Chat), (messages::ENDPOINT, Self::Messages)];
+        let (_, wire) = wire.into_iter().find(|(end, _)| request.path.ends_with(end))?;
+        (request.method == "POST").then_some(wire)
+    }
+
+    /// The vendor of the second wire takes its key in either header, and in one of them.
+    fn has_key(self, request: &Incoming, key: &str) -> bool {
+        let bearer = request.header("authorization").map(|given| given == format!("Bearer {key}"));
+        let own = request.header("x-api-key").map(|given| given == key);
+        match self {
+            Self::Chat => bearer == Some(true),
+            Self::Messages => matches!((bearer, own), (Some(true), None) | (None, Some(true))),
+        }
+    }
+
+    fn error(self, status: u16, code: &str, message: &str) -> Outgoing {
+        match self {
+            Self::Chat => Outgoing::error(status, code, message),
+            Self::Messages => messages::error(status, message),
+        }
+    }
+}
 
 impl ScriptedServer {
     pub fn start(options: ServerOptions) -> io::Result<Self> {
@@ -203,38 +235,52 @@ impl Shared {
             headers: request.headers.clone(),
             body: request.body.clone(),
         });
-        if let Some(key) = &self.options.key
-            && request.header("authorization") != Some(format!("Bearer {key}").as_str())
-        {
-            return (Outgoing::error(401, "invalid_api_key", "the key is not the expected one"), None);
+        let Some(wire) = Wire::of(&request) else {
+            let text = "only POST …/chat/completions and POST …/v1/messages are served here";
+            return (Outgoing::error(404, "not_found", text), None);
+        };
+        if self.options.key.as_ref().is_some_and(|key| !wire.has_key(&request, key)) {
+            return (wire.error(401, "invalid_api_key", "the key is not the expected one"), None);
         }
-        if request.method != "POST" || !request.path.ends_with(ENDPOINT) {
-            return (Outgoing::error(404, "not_found", "only POST …/chat/completions is served here"), None);
+        let version = request.header("anthropic-version").unwrap_or_default();
+        if wire == Wire::Messages && !messages::VERSIONS.contains(&version) {
+            return (wire.error(400, "", "anthropic-version: header is required"), None);
         }
         let call = state.calls;
         state.calls += 1;
         if self.options.strict
-            && let Err(what) = state.validator.check(&request.body)
+            && let Err(what) = match wire {
+                Wire::Chat => state.chat.check(&request.body),
+                Wire::Messages => state.messages.check(&request.body),
+            }
         {
             state.violations.push(format!("call {call}: {what}"));
-            return (Outgoing::error(400, "invalid_transcript", &what), None);
+            return (wire.error(400, "invalid_transcript", &what), None);
         }
         let fault = self.options.faults.get(&call).cloned();
         let response = match self.options.script.entry(call) {
-            None => Outgoing::error(400, "script_ended", "the script has no entry for this call"),
+            None => wire.error(400, "script_ended", "the script has no entry for this call"),
             Some(entry) => {
                 let response = match &entry.answer {
                     Answer::Error { status, retry_after } => {
-                        let mut response = Outgoing::error(*status, "scripted", "the script says so");
+                        let mut response = wire.error(*status, "scripted", "the script says so");
                         if let Some(wait) = retry_after {
                             response.headers.push(("Retry-After".into(), seconds(wait.duration())));
                         }
                         response
                     }
                     Answer::Reply { .. } => {
-                        let body = self.options.script.response_body(call, &model_of(&request.body));
-                        let body = body.unwrap_or_default();
-                        state.validator.answered(&body);
+                        let (script, model) = (&self.options.script, model_of(&request.body));
+                        let body = match wire {
+                            Wire::Chat => script.response_body(call, &model).unwrap_or_default(),
+                            Wire::Messages => {
+                                messages::body(script, call, &model, &request.body).unwrap_or_default()
+                            }
+                        };
+                        match wire {
+                            Wire::Chat => state.chat.answered(&body),
+                            Wire::Messages => state.messages.answered(&body),
+                        }
                         Outgoing::json(200, body)
                     }
                 };

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use countersign_llm::{
-    ApiKey, BaseUrl, Conversation, ErrorClass, HttpLimits, Message, OpenAi, OpenAiConfig, Provider, Reply,
-    Script, SendError, Stop, SystemTimer, ToolSchema,
+    ApiKey, BaseUrl, Conversation, ErrorClass, HttpConfig, HttpLimits, Message, Provider, Reply, Script,
+    SendError, Stop, SystemTimer, ToolSchema, Wired,
 };
 use countersign_testkit::{Fault, ScriptedServer, ServerOptions};
 use countersign_types::{ByteSize, Millis};
@@ -29,11 +29,11 @@ fn limits() -> HttpLimits {
 /// For tests in which a limit must fire.
 const SHORT: Millis = Millis(300);
 
-fn provider(base_url: &str, key: Option<&str>, limits: HttpLimits) -> OpenAi {
+fn provider(base_url: &str, key: Option<&str>, limits: HttpLimits) -> Wired {
     let url: BaseUrl = base_url.parse().unwrap();
     let key = key.map(|key| ApiKey::new(key, &url).unwrap());
-    let config = OpenAiConfig { limits, ..OpenAiConfig::new("openai:test-model".parse().unwrap(), url, key) };
-    OpenAi::new(config, Arc::new(SystemTimer)).unwrap()
+    let config = HttpConfig { limits, ..HttpConfig::new("openai:test-model".parse().unwrap(), url, key) };
+    Wired::http(config, Arc::new(SystemTimer)).unwrap()
 }
 
 fn conversation() -> Conversation {
@@ -47,7 +47,7 @@ fn conversation() -> Conversation {
     }
 }
 
-async fn send(provider: &OpenAi, call: u64, talk: &Conversation) -> Result<Reply, SendError> {
+async fn send(provider: &Wired, call: u64, talk: &Conversation) -> Result<Reply, SendError> {
     provider.send(call, provider.encode(talk).unwrap().into()).await
 }
 
@@ -132,7 +132,7 @@ async fn the_in_process_model_and_the_server_give_the_same_replies() {
     let file = dir.path().join("s.json");
     std::fs::write(&file, SCRIPT).unwrap();
     let model = format!("scripted:{}", file.display()).parse().unwrap();
-    let scripted = countersign_llm::Scripted::open(model, Arc::new(SystemTimer)).unwrap();
+    let scripted = countersign_llm::Wired::scripted(model, Arc::new(SystemTimer)).unwrap();
     let server = ScriptedServer::start(ServerOptions::new(script(SCRIPT))).unwrap();
     let http = provider(&server.base_url(), None, limits());
     for call in 0..5 {

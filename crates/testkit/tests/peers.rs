@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use countersign_llm::{
-    Conversation, ErrorClass, Message, OpenAi, OpenAiConfig, Provider, Script, Stop, SystemTimer,
+    Conversation, ErrorClass, HttpConfig, Message, Provider, Script, Stop, SystemTimer, Wired,
 };
 use countersign_testkit::{ScriptedServer, ServerOptions, aimock};
 use countersign_types::Millis;
@@ -26,11 +26,12 @@ fn skipped(test: &str, why: &str) {
     eprintln!("SKIPPED: {test}: {why}");
 }
 
-/// The python of `COUNTERSIGN_PYTHON`, else `python3`, when it can import `openai`.
-fn python_with_openai() -> Option<String> {
+/// The python of `COUNTERSIGN_PYTHON`, else `python3`, when it can import `package`.
+fn python_with(package: &str) -> Option<String> {
     let python = std::env::var("COUNTERSIGN_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let quiet = || Stdio::null();
-    let status = Command::new(&python).args(["-c", "import openai"]).stdout(quiet()).stderr(quiet()).status();
+    let import = format!("import {package}");
+    let status = Command::new(&python).args(["-c", &import]).stdout(quiet()).stderr(quiet()).status();
     status.ok().filter(std::process::ExitStatus::success).map(|_| python)
 }
 
@@ -72,7 +73,7 @@ print("read by openai", openai.__version__)
 
 #[test]
 fn the_official_python_sdk_reads_the_scripted_server() {
-    let Some(python) = python_with_openai() else {
+    let Some(python) = python_with("openai") else {
         skipped(
             "the_official_python_sdk_reads_the_scripted_server",
             "python3 with the package `openai` is not here (COUNTERSIGN_PYTHON names another python)",
@@ -91,24 +92,136 @@ fn the_official_python_sdk_reads_the_scripted_server() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+const ANTHROPIC_READER: &str = r#"
+import anthropic, os
+client = anthropic.Anthropic(base_url=os.environ["URL"], api_key="sk-peer", max_retries=0)
+messages = [{"role": "user", "content": "go"}]
+tools = [{"name": "run", "description": "d", "input_schema": {"type": "object"}}]
+def ask():
+    return client.messages.create(model="peer-model", max_tokens=64, system="s", messages=messages, tools=tools)
+first = ask()
+assert first.model == "peer-model" and first.type == "message" and first.stop_reason == "tool_use", first
+thinking, redacted, _, text, run, check = first.content
+assert thinking.type == "thinking" and thinking.signature and redacted.data, first
+assert text.text == "I look.", first
+assert [(c.id, c.name, c.input) for c in (run, check)] == [
+    ("toolu_0_0", "run", {"command": "ls"}), ("toolu_0_1", "check", {})], first
+assert (first.usage.input_tokens, first.usage.output_tokens) == (11, 7), first
+messages.append({"role": "assistant", "content": first.content})
+messages.append({"role": "user", "content": [
+    {"type": "tool_result", "tool_use_id": c.id, "content": "ok"} for c in (run, check)]})
+try:
+    ask()
+    raise SystemExit("the 429 was not raised")
+except anthropic.RateLimitError as error:
+    assert error.response.headers["retry-after"] == "1", error.response.headers
+    assert error.body["error"]["type"] == "rate_limit_error", error.body
+third = ask()
+assert third.content[-1].input == {"summary": "é"}, third
+fourth = ask()
+assert fourth.content[-1].text == "done" and fourth.stop_reason == "end_turn", fourth
+print("read by anthropic", anthropic.__version__)
+"#;
+
+#[test]
+fn the_official_anthropic_sdk_reads_the_scripted_server() {
+    let Some(python) = python_with("anthropic") else {
+        skipped(
+            "the_official_anthropic_sdk_reads_the_scripted_server",
+            "python3 with the package `anthropic` is not here (COUNTERSIGN_PYTHON names another python)",
+        );
+        return;
+    };
+    let options = ServerOptions { key: Some("sk-peer".into()), ..ServerOptions::new(script()) };
+    let server = ScriptedServer::start(options).unwrap();
+    let output = Command::new(python)
+        .args(["-c", ANTHROPIC_READER])
+        // A token of the environment would go out beside the key.
+        .env_clear()
+        .env("URL", server.base_url().trim_end_matches("/v1"))
+        .env("NO_PROXY", "127.0.0.1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// What our wires send is what the vendors' own types allow: every body is read by the SDK's models of a request.
+const REQUEST_CHECK: &str = r#"
+import json, sys, typing, pydantic, anthropic
+from anthropic.types import message_create_params
+body = json.load(sys.stdin)
+params = message_create_params.MessageCreateParamsNonStreaming
+unknown = set(body) - set(typing.get_type_hints(params))
+assert not unknown, unknown
+for message in body["messages"]:
+    pydantic.TypeAdapter(anthropic.types.MessageParam).validate_python(message)
+for tool in body["tools"]:
+    pydantic.TypeAdapter(anthropic.types.ToolParam).validate_python(tool)
+pydantic.TypeAdapter(anthropic.types.OutputConfigParam).validate_python(body["output_config"])
+pydantic.TypeAdapter(anthropic.types.CacheControlEphemeralParam).validate_python(body["cache_control"])
+"#;
+
 #[tokio::test]
-async fn our_wire_reads_aimock() {
+async fn the_official_anthropic_sdk_knows_every_field_that_we_send() {
+    use std::io::Write as _;
+    let Some(python) = python_with("anthropic") else {
+        skipped(
+            "the_official_anthropic_sdk_knows_every_field_that_we_send",
+            "python3 with the package `anthropic` is not here (COUNTERSIGN_PYTHON names another python)",
+        );
+        return;
+    };
+    let url: countersign_llm::BaseUrl = "https://api.anthropic.com".parse().unwrap();
+    let key = countersign_llm::ApiKey::new("k", &url).unwrap();
+    let config = HttpConfig::new("anthropic:claude-sonnet-5-5".parse().unwrap(), url, Some(key));
+    let provider = Wired::http(config, Arc::new(SystemTimer)).unwrap();
+    let body = br#"{"content":[{"type":"thinking","thinking":"","signature":"s"},{"type":"text","text":"x"},
+        {"type":"tool_use","id":"a","name":"run","input":{}}],"stop_reason":"tool_use"}"#;
+    let reply = provider.decode(0, body).unwrap();
+    let result =
+        Message::ToolResult { call_id: "a".into(), name: "run".into(), text: "no".into(), is_error: true };
+    let parameters = serde_json::json!({"type": "object"});
+    let talk = Conversation {
+        system: "s".into(),
+        tools: vec![countersign_llm::ToolSchema { name: "run".into(), description: "d".into(), parameters }],
+        messages: vec![Message::user("go"), Message::assistant(&reply), result, Message::user("on")],
+        max_output_tokens: None,
+        effort: Some(countersign_llm::Effort::Xhigh),
+    };
+    let mut child = Command::new(python)
+        .args(["-c", REQUEST_CHECK])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&provider.encode(&talk).unwrap()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[tokio::test]
+async fn our_wires_read_aimock() {
     let Some(dir) = std::env::var_os("COUNTERSIGN_AIMOCK_DIR") else {
         skipped(
-            "our_wire_reads_aimock",
+            "our_wires_read_aimock",
             "COUNTERSIGN_AIMOCK_DIR names no directory with node_modules/@copilotkit/aimock",
         );
         return;
     };
     if let Err(why) = aimock::node() {
-        skipped("our_wire_reads_aimock", &why.to_string());
+        skipped("our_wires_read_aimock", &why.to_string());
         return;
     }
+    for model in ["openai:gpt-test", "anthropic:claude-test"] {
+        reads_aimock(Path::new(&dir), model).await;
+    }
+}
+
+async fn reads_aimock(dir: &Path, model: &str) {
     let scratch = tempfile::tempdir().unwrap();
-    let server = aimock::start(Path::new(&dir), &script(), scratch.path()).unwrap();
-    let config =
-        OpenAiConfig::new("openai:gpt-test".parse().unwrap(), server.base_url().parse().unwrap(), None);
-    let provider = OpenAi::new(config, Arc::new(SystemTimer)).unwrap();
+    let server = aimock::start(dir, &script(), scratch.path()).unwrap();
+    let config = HttpConfig::new(model.parse().unwrap(), server.base_url().parse().unwrap(), None);
+    let provider = Wired::http(config, Arc::new(SystemTimer)).unwrap();
     let mut talk = Conversation { messages: vec![Message::user("go")], ..Conversation::default() };
     let mut replies = Vec::new();
     for call in 0..5 {
@@ -166,8 +279,8 @@ async fn the_binary_says_where_it_listens_and_plays() {
     let address = line.trim_end().strip_prefix("listening on ").unwrap();
     let url: countersign_llm::BaseUrl = format!("http://{address}").parse().unwrap();
     let key = countersign_llm::ApiKey::new("k", &url).unwrap();
-    let config = OpenAiConfig::new("openai:m".parse().unwrap(), url, Some(key));
-    let provider = OpenAi::new(config, Arc::new(SystemTimer)).unwrap();
+    let config = HttpConfig::new("openai:m".parse().unwrap(), url, Some(key));
+    let provider = Wired::http(config, Arc::new(SystemTimer)).unwrap();
     let talk = Conversation { messages: vec![Message::user("go")], ..Conversation::default() };
     let reply = provider.send(0, provider.encode(&talk).unwrap().into()).await.unwrap();
     assert_eq!(reply.text.as_deref(), Some("I look."));

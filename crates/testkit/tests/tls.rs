@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use countersign_llm::{
-    ApiKey, BaseUrl, Conversation, ErrorClass, HttpLimits, Message, OpenAi, OpenAiConfig, Provider, Reply,
-    SendError, SystemTimer,
+    ApiKey, BaseUrl, Conversation, ErrorClass, HttpConfig, HttpLimits, Message, Provider, Reply, SendError,
+    SystemTimer, Wired,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::TlsAcceptor;
@@ -53,12 +53,12 @@ async fn server(name: &str) -> (u16, Vec<u8>, tokio::task::JoinHandle<usize>) {
 async fn send(host: &str, port: u16, roots: Vec<Vec<u8>>) -> Result<Reply, SendError> {
     let url: BaseUrl = format!("https://{host}:{port}/v1").parse().unwrap();
     let key = Some(ApiKey::new("sk-tls", &url).unwrap());
-    let config = OpenAiConfig {
+    let config = HttpConfig {
         extra_roots: roots,
         limits: HttpLimits::default(),
-        ..OpenAiConfig::new("openai:m".parse().unwrap(), url, key)
+        ..HttpConfig::new("openai:m".parse().unwrap(), url, key)
     };
-    let provider = OpenAi::new(config, Arc::new(SystemTimer)).unwrap();
+    let provider = Wired::http(config, Arc::new(SystemTimer)).unwrap();
     let talk = Conversation { messages: vec![Message::user("go")], ..Conversation::default() };
     provider.send(0, provider.encode(&talk).unwrap().into()).await
 }

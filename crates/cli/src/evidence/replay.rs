@@ -223,6 +223,7 @@ fn common(args: &ReplayArgs, repo: &Path, base: Option<String>) -> CommonArgs {
         model: None,
         base_url: None,
         api_key_file: None,
+        agent: crate::args::AgentArgs::default(),
         repo: Some(repo.to_owned()),
         base,
         include_dirty: false,

@@ -57,6 +57,7 @@ pub(crate) struct RoleUsage {
     pub(crate) input: Option<u64>,
     pub(crate) output: Option<u64>,
     pub(crate) cached: Option<u64>,
+    pub(crate) cache_write: Option<u64>,
     pub(crate) reasoning: Option<u64>,
     pub(crate) cost: Option<CostResult>,
 }
@@ -75,6 +76,7 @@ impl ReviewResult {
                 input: view.usage.input,
                 output: view.usage.output,
                 cached: view.usage.cached,
+                cache_write: view.usage.cache_write,
                 reasoning: view.usage.reasoning,
                 cost: view.cost.map(|cost| CostResult { usd: cost.usd() }),
             }),

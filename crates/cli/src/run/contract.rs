@@ -73,7 +73,7 @@ pub(super) fn build(
         },
         detectors: Detectors::V1,
         candidate: None,
-        review: None,
+        review: model.review.clone(),
         repro_first: false,
         deps: commands.deps,
         repository_instructions: resolved.trust.value != Trust::Untrusted,

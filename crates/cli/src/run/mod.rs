@@ -19,7 +19,7 @@ use std::sync::Arc;
 use countersign_config::{CODING, Preset, QUESTION};
 use countersign_engine::Clock as _;
 use countersign_engine::Ids as _;
-use countersign_kernel::contract::{Allowance, Contract, ReviewTerms};
+use countersign_kernel::contract::{Allowance, Contract};
 use countersign_tree::Manifest;
 use countersign_types::{GateKey, Reason, SessionId, StrengthLevel, Tier};
 
@@ -42,6 +42,8 @@ use crate::{render, report, terminal};
 #[derive(Clone, Debug)]
 pub(crate) struct Wish<'a> {
     pub(crate) preset: &'static Preset,
+    /// The command's own preset.
+    pub(crate) usual: &'static Preset,
     pub(crate) what: &'a TaskArgs,
     pub(crate) common: &'a CommonArgs,
     pub(crate) check: &'a [String],
@@ -93,7 +95,8 @@ impl<'a> Wish<'a> {
         judge: &'a JudgeArgs,
     ) -> Self {
         Self {
-            preset,
+            preset: common.agent.preset.unwrap_or(preset),
+            usual: preset,
             what,
             common,
             check: &judge.check,
@@ -135,7 +138,8 @@ impl<'a> Wish<'a> {
     /// Nothing but a place and a preset.
     fn with(preset: &'static Preset, what: &'a TaskArgs, common: &'a CommonArgs) -> Self {
         Self {
-            preset,
+            preset: common.agent.preset.unwrap_or(preset),
+            usual: preset,
             what,
             common,
             check: &[],
@@ -245,7 +249,12 @@ pub(crate) fn execute(wish: &Wish<'_>, home: Option<PathBuf>) -> RunResult {
     let result = match prepared {
         Ok(prepared) => {
             signals.begin();
-            runtime.block_on(session::begin(prepared))
+            let recorded = prepared.model.recorded.clone();
+            let mut result = runtime.block_on(session::begin(prepared));
+            if let Some(recorded) = recorded {
+                finish(&recorded, wish.common.trace, &mut result);
+            }
+            result
         }
         Err(refusal) => {
             record(&runtime, &id, &known, &refusal);
@@ -261,6 +270,17 @@ pub(crate) fn execute(wish: &Wish<'_>, home: Option<PathBuf>) -> RunResult {
     // Readers of standard input or of a slow disk may still be at work on threads of their own; nobody waits for them.
     runtime.shutdown_background();
     result
+}
+
+/// Puts the recording in its place. A failure changes no outcome and is said.
+fn finish(recorded: &model::Recorded, trace: args::TraceMode, result: &mut RunResult) {
+    match recorded.finish() {
+        Ok(note) => crate::trace::note(trace, &note),
+        Err(what) => {
+            terminal::err_line(&format!("warning: {what}"));
+            result.degraded.push(what);
+        }
+    }
 }
 
 /// One thread beside the main one: signals are heard while the main thread works.
@@ -292,9 +312,7 @@ fn prepare(
     if let Some(path) = &wish.common.report {
         report::writable(path)?;
     }
-    let file = settings::user_config(wish.common.config.as_deref())?;
-    let trust = countersign_config::trust(wish.common.trust, &file)?;
-    let resolved = settings::resolve(wish, trust, file.clone())?;
+    let settings::Settled { file, resolved, keys, tape } = settings::settle(wish)?;
     let task = match wish.work {
         Some(work) => work::named(work),
         None => task::read(wish.what)?,
@@ -307,12 +325,8 @@ fn prepare(
     }
     // Where nobody names a check, the project's own files may: only then is it looked at before a model is chosen.
     let scouting = commands.checks.is_empty() && !wish.no_check && wish.profile.is_none();
-    let choose = || {
-        let mut model = if wish.work.is_some() { model::nobody() } else { model::choose(&resolved)? };
-        let review = model::reviewer(wish, &resolved, &mut model)?;
-        Ok::<_, Refusal>((model, review))
-    };
-    let (model, review) = if scouting { (model::nobody(), None) } else { choose()? };
+    let choose = || model::choose(wish, &resolved, &keys, tape.as_ref());
+    let model = if scouting { model::nobody() } else { choose()? };
     let mut home = match home_path {
         Some(path) => Home::open_at(&path)?,
         None => Home::open()?,
@@ -342,17 +356,20 @@ fn prepare(
     )?;
     let work = wish.work.map(|work| work::open(work, wish.common, &mut place, &home)).transpose()?;
     repository::apart(&place, home.root())?;
+    model::apart(&wish.common.agent, &place)?;
     let layers = layers::find(&file, home.root(), tiers.working.tier())?;
     let (candidate, directory) = work.map(|work| (work.candidate, work.directory)).unzip();
-    let build = |commands: &Commands, model: &Model, review: Option<ReviewTerms>| {
+    let build = |commands: &Commands, model: &Model| {
         let contract = contract::build(wish, &resolved, commands, model, &tiers, &place, &layers);
-        Contract { candidate: candidate.clone(), review, repro_first: wish.repro_first, ..contract }
+        Contract { candidate: candidate.clone(), repro_first: wish.repro_first, ..contract }
     };
     let mut notes = tiers.notes.clone();
     notes.extend(layers.notes.iter().cloned());
+    notes.extend(keys.notes.iter().cloned());
+    notes.extend(model::found_note(&resolved));
     let mut prepared = Prepared {
         id: id.clone(),
-        contract: build(&commands, &model, review),
+        contract: build(&commands, &model),
         task,
         model,
         home,
@@ -368,15 +385,24 @@ fn prepare(
     };
     if scouting {
         let found = runtime.block_on(session::scout(&prepared))?;
-        prepared.notes.push(commands.begin_with(starting::choose(trust.value, found)?, wish));
-        let (model, review) = choose()?;
-        prepared.contract = build(&commands, &model, review);
+        prepared.notes.push(commands.begin_with(starting::choose(resolved.trust.value, found)?, wish));
+        let model = choose()?;
+        prepared.contract = build(&commands, &model);
         prepared.model = model;
     }
     if prepared.contract.reviews_itself() {
         prepared.notes.push("the reviewer is the agent's own model, which is no second opinion".to_owned());
     }
     Ok(prepared)
+}
+
+/// The keys that a session may need which goes on.
+pub(crate) fn keys_again(contract: &Contract) -> Result<model::Keys, Refusal> {
+    let models = contract.model.iter().chain(contract.review.iter().map(|review| &review.model));
+    if models.into_iter().all(|terms| terms.endpoint.is_none()) {
+        return Ok(model::Keys::inherited());
+    }
+    model::Keys::read(&repository::work_tree(&contract.source).unwrap_or_default())
 }
 
 /// A project's base as the work, which changes nothing: what is looked at is the base alone.

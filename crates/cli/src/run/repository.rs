@@ -28,6 +28,14 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// The user's own directories whose files are taken as they are; none where a commit is.
+    pub(super) fn taken_as_it_is(&self) -> &[PathBuf] {
+        match &self.source {
+            Source::Git { include_dirty: false, .. } => &[],
+            Source::Git { .. } | Source::Directory { .. } => &self.project,
+        }
+    }
+
     /// Cells are shown this directory of the user's too.
     pub(super) fn also(&mut self, dir: PathBuf) {
         self.project.push(dir);

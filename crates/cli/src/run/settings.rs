@@ -7,13 +7,50 @@ use countersign_types::{Millis, Reason, Trust};
 
 use crate::refusal::Refusal;
 use crate::run::Wish;
+use crate::run::model::{self, Keys, Tape};
 use crate::{files, home};
 
+/// Everything that is known before anything else is looked at.
+#[derive(Clone, Debug)]
+pub(super) struct Settled {
+    pub(super) file: UserConfig,
+    pub(super) resolved: Resolved,
+    pub(super) keys: Keys,
+    pub(super) tape: Option<Tape>,
+}
+
+/// Resolves what a command line, the environment and the user's files say. The trust level comes first.
+pub(super) fn settle(wish: &Wish<'_>) -> Result<Settled, Refusal> {
+    let file = user_config(wish.common.config.as_deref())?;
+    let trust = countersign_config::trust(wish.common.trust, &file)?;
+    let mut resolved = resolve(wish, trust, file.clone())?;
+    let keys = keys(wish, &resolved)?;
+    let tape = Tape::open(&wish.common.agent, &keys)?;
+    if let Some(tape) = &tape {
+        tape.take_over(&mut resolved)?;
+    }
+    if wish.work.is_none() {
+        model::find(&mut resolved, &keys);
+    }
+    Ok(Settled { file, resolved, keys, tape })
+}
+
+/// The keys that this run may need. A script and a recording need none, and the user's file stays closed.
+fn keys(wish: &Wish<'_>, resolved: &Resolved) -> Result<Keys, Refusal> {
+    let agent = resolved.model.as_ref().map(|model| model.value.as_str());
+    let unnamed = agent.is_none() && wish.work.is_none();
+    let vendors = agent.into_iter().chain(wish.reviewer()).any(|model| !model.starts_with("scripted:"));
+    if wish.common.agent.replay.is_some() || !(unnamed || vendors) {
+        return Ok(Keys::inherited());
+    }
+    Keys::read(wish.common.repo.as_deref().unwrap_or_else(|| Path::new(".")))
+}
+
 /// The user's configuration. A file that nobody named may be missing.
-pub(super) fn user_config(named: Option<&Path>) -> Result<UserConfig, Refusal> {
+fn user_config(named: Option<&Path>) -> Result<UserConfig, Refusal> {
     let path = match named {
         Some(path) => path.to_owned(),
-        None => match default_path() {
+        None => match user_file("config.toml") {
             Some(path) if files::exists(&path) => path,
             _ => return Ok(UserConfig::default()),
         },
@@ -29,14 +66,23 @@ pub(super) fn user_config(named: Option<&Path>) -> Result<UserConfig, Refusal> {
     text.parse().map_err(|error: countersign_config::ConfigFileError| refuse(error.to_string()))
 }
 
-fn default_path() -> Option<PathBuf> {
+/// A file of the user's own in the XDG configuration directory.
+pub(super) fn user_file(name: &str) -> Option<PathBuf> {
     let xdg = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let dir = xdg.or_else(|| home::user_home().map(|home| home.join(".config")))?;
-    Some(dir.join("countersign/config.toml"))
+    Some(dir.join("countersign").join(name))
 }
 
-pub(super) fn resolve(wish: &Wish<'_>, trust: Setting<Trust>, file: UserConfig) -> Result<Resolved, Refusal> {
+fn resolve(wish: &Wish<'_>, trust: Setting<Trust>, file: UserConfig) -> Result<Resolved, Refusal> {
     let common = wish.common;
+    if wish.preset.read_only != wish.usual.read_only {
+        let (what, way) =
+            if wish.preset.read_only { ("only looks", "ask") } else { ("changes files", "run") };
+        return Err(Refusal::usage(format!(
+            "the preset {} {what}: it is for `countersign {way}`",
+            wish.preset.name
+        )));
+    }
     let flags = Layer {
         model: common.model.clone(),
         base_url: common.base_url.clone(),

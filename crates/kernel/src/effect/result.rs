@@ -59,6 +59,8 @@ pub enum ModelStop {
     Declined,
     /// Cut off by the output clamp.
     Length,
+    /// The vendor broke its turn off and goes on with it when it is asked again.
+    Paused,
 }
 
 /// Why a check was red on the base.

@@ -5,9 +5,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::chat::bounded::{AtMost, Object, text, tree};
-use crate::chat::failure::{Hints, body_failure};
-use crate::{Call, ErrorClass, RawJson, Reply, SendError, Stop, Usage};
+use crate::bounded::{AtMost, Object, text, tree};
+use crate::failure::{Hints, body_failure};
+use crate::{Call, ErrorClass, MAX_STOP_WORD, RawJson, Reply, SendError, Stop, Usage};
 
 /// Choices of one response; we ask for one.
 const MAX_CHOICES: usize = 128;
@@ -227,15 +227,13 @@ fn stop(reason: Option<&str>, calls: bool, refused: bool) -> Result<Stop, SendEr
     })
 }
 
-/// Bytes of an unknown stop reason that are kept.
-const MAX_STOP_WORD: usize = 64;
-
 fn read_usage(usage: &Value) -> Usage {
     let at = |path: &str| usage.pointer(path).and_then(Value::as_u64);
     Usage {
         input: at("/prompt_tokens"),
         output: at("/completion_tokens"),
         cached: at("/prompt_tokens_details/cached_tokens").or_else(|| at("/prompt_cache_hit_tokens")),
+        cache_write: at("/prompt_tokens_details/cache_write_tokens"),
         reasoning: at("/completion_tokens_details/reasoning_tokens"),
     }
 }
@@ -382,9 +380,16 @@ mod tests {
             let reply = decode(0, body.as_bytes()).unwrap();
             (reply.usage, reply.cost)
         };
-        let full = json!({"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4},
+        let full = json!({"prompt_tokens": 10, "completion_tokens": 5,
+            "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2},
             "completion_tokens_details": {"reasoning_tokens": 3}, "cost": 0.000123});
-        let usage = Usage { input: Some(10), output: Some(5), cached: Some(4), reasoning: Some(3) };
+        let usage = Usage {
+            input: Some(10),
+            output: Some(5),
+            cached: Some(4),
+            cache_write: Some(2),
+            reasoning: Some(3),
+        };
         assert_eq!(with(full), (usage, Some(Money::from_micro_usd(123))));
         for broken in
             [json!(null), json!("x"), json!({"prompt_tokens": -1, "completion_tokens": "5", "cost": -1.0})]

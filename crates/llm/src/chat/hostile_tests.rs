@@ -4,7 +4,8 @@ use countersign_types::Millis;
 use proptest::prelude::*;
 
 use super::encode::OutputLimit;
-use super::{Dialect, Hints, decode, encode, failure};
+use super::{Dialect, decode, encode};
+use crate::failure::{Hints, failure};
 use crate::{Conversation, MAX_ERROR_MESSAGE, Message};
 
 const BODY: &str = r#"{"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":[{"type":"text","text":"a"}],"refusal":null,"reasoning_content":"r","tool_calls":[{"id":"a","type":"function","function":{"name":"run","arguments":"{\"command\":\"ls\"}"}},{"function":{"name":"check","arguments":{}}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"cost":0.1},"error":null}"#;

@@ -1,4 +1,4 @@
-//! What a strict provider refuses: a transcript that does not extend the one before it, and calls without results.
+//! What a strict Chat Completions server refuses: a transcript that does not extend the one before it, and calls without results.
 
 use std::collections::BTreeSet;
 

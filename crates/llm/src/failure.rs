@@ -2,7 +2,7 @@ use countersign_types::Millis;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::chat::bounded::{self, AtMost, Object};
+use crate::bounded::{self, AtMost, Object};
 use crate::error::printable;
 use crate::{ErrorClass, MAX_ERROR_MESSAGE, SendError};
 
@@ -18,13 +18,15 @@ pub(crate) struct Hints {
     pub status: Option<u16>,
     /// From `retry-after-ms` or `retry-after`.
     pub retry_after: Option<Millis>,
+    /// When a limit that is used up is full again, from headers that count it.
+    pub reset_at: Option<Millis>,
     /// From `x-should-retry`.
     pub should_retry: Option<bool>,
 }
 
 impl Hints {
     pub(crate) const fn status(status: u16) -> Self {
-        Self { status: Some(status), retry_after: None, should_retry: None }
+        Self { status: Some(status), retry_after: None, reset_at: None, should_retry: None }
     }
 }
 
@@ -61,7 +63,7 @@ pub(crate) fn settle(error: &mut SendError, now: Millis) {
 /// An error object, in any of the shapes that servers of this wire use.
 #[derive(Debug, Default)]
 struct Said {
-    /// `code`, `type` and `status`, in lower case.
+    /// `details.error_code`, `code`, `type` and `status`, in lower case.
     words: Vec<String>,
     /// A numeric `code` that is an HTTP status.
     code: Option<u16>,
@@ -105,8 +107,10 @@ impl Said {
 
     fn object(error: &Value) -> Self {
         let text = |key: &str| error.get(key).and_then(Value::as_str);
-        let words =
-            ["code", "type", "status"].iter().filter_map(|key| text(key)).map(str::to_lowercase).collect();
+        // The vendors' own codes first: they are finer than the type.
+        let detail = error.pointer("/details/error_code").and_then(Value::as_str);
+        let words = ["code", "type", "status"].iter().filter_map(|key| text(key));
+        let words = detail.into_iter().chain(words).map(str::to_lowercase).collect();
         let code = error.get("code").and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
         let message = text("message").or_else(|| text("detail")).map(str::to_owned);
         let seconds = |key: &str| error.get(key).and_then(number).and_then(seconds);
@@ -136,7 +140,7 @@ impl Said {
         error.message = format!("{lead}: {}{advice}", printable(shown, room));
         error.status = hints.status.or(self.code);
         error.retry_after = hints.retry_after.max(self.retry_after);
-        error.reset_at = self.reset_at;
+        error.reset_at = self.reset_at.max(hints.reset_at);
         error.maybe_billed = billed;
         if hints.should_retry == Some(false) {
             error.retryable = false;
@@ -156,6 +160,9 @@ impl Said {
         }
         let overflow = self.message.as_deref().is_some_and(tells_of_overflow);
         match status {
+            Some(400) if self.message.as_deref().is_some_and(tells_of_money) => {
+                (ErrorClass::QuotaExhausted, false)
+            }
             Some(400 | 413 | 422) if overflow => (ErrorClass::ContextOverflow, false),
             Some(status) => class_of_status(status),
             None if overflow => (ErrorClass::ContextOverflow, false),
@@ -252,10 +259,16 @@ fn tells_of_overflow(message: &str) -> bool {
         "exceeds the context",
         "context window",
         "prompt is too long",
+        "exceed context limit",
         "available context size",
     ]
     .iter()
     .any(|phrase| message.contains(phrase))
+}
+
+/// Anthropic reports an account without money as a plain 400 whose only mark is its sentence.
+fn tells_of_money(message: &str) -> bool {
+    message.to_lowercase().contains("credit balance is too low")
 }
 
 const fn advice(class: ErrorClass, status: Option<u16>) -> &'static str {
@@ -276,12 +289,16 @@ fn number(value: &Value) -> Option<f64> {
 
 /// Seconds as a wait. None: not a number, or negative.
 pub(crate) fn seconds(seconds: f64) -> Option<Millis> {
-    const MILLIS: f64 = 1000.0;
-    if !seconds.is_finite() || seconds < 0.0 {
+    millis(seconds * 1000.0)
+}
+
+/// Milliseconds as a wait. None: not a number, or negative.
+pub(crate) fn millis(millis: f64) -> Option<Millis> {
+    if !millis.is_finite() || millis < 0.0 {
         return None;
     }
     // Saturates, and rounds up: never earlier than asked.
-    Some(Millis((seconds * MILLIS).ceil() as u64))
+    Some(Millis(millis.ceil() as u64))
 }
 
 /// Reads `try again in 6.379s`, `… in 1m2.5s`, `… in 250ms`, `… in 20 seconds` out of a sentence.
