@@ -1,6 +1,6 @@
 //! Providers by name: the same work comes to the same tree through each of them, and whatever a provider says instead of an
 //! answer ends in the outcome that it means.
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests, outside of test functions")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of test functions")]
 
 mod common;
 #[path = "common/project.rs"]
