@@ -6,7 +6,7 @@ use crate::setup::{self, For};
 use crate::sh::{self, Error, Result};
 use crate::suite::{self, Options as SuiteOptions, Size};
 use crate::workspace::Workspace;
-use crate::{build, demo, fuzz, materials};
+use crate::{build, demo, docs, fuzz, materials};
 
 pub const HELP: &str = "\
 cargo xtask COMMAND: the project's chores
@@ -28,6 +28,7 @@ cargo xtask COMMAND: the project's chores
                           feed each parser that `verify` uses with inputs that reach further into it, for N seconds each
                           (default 3); exits with 1 where one panics, loops or breaks its promise
   build [--release]       build countersign and the static programs that it starts inside cells
+  docs                    write docs/cli.md from the program's types, and manual pages into the target directory
   setup                   install what the tests need (as root; else print the line to copy) and download the
                           real-input materials into the target directory
   materials [--verify]    only the downloads; --verify also runs every check on the old and on the fixed sources
@@ -60,6 +61,10 @@ pub fn run(args: &[String]) -> Result<()> {
         "build" => {
             let release = flag_only(command, rest, "--release")?;
             sh::print(&build::build(&workspace, release)?.display().to_string())
+        }
+        "docs" => {
+            no_arguments(command, rest)?;
+            docs::docs(&workspace)
         }
         "setup" => {
             no_arguments(command, rest)?;

@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask setup|build|test|demo|bench`.
+//! The project's own chores: `cargo xtask setup|build|test|demo|docs|bench`.
 //!
 //! Architecture invariants: standard library and `serde_json` only, so that it builds in seconds on a bare toolchain;
 //! it never touches the user's files outside the target directory (`setup` as root installs packages, and says so);
@@ -9,6 +9,7 @@ pub mod bench;
 pub mod build;
 pub mod cli;
 pub mod demo;
+pub mod docs;
 pub mod fuzz;
 pub mod materials;
 pub mod node;

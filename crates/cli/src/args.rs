@@ -3,6 +3,7 @@
 mod agent;
 mod delivery;
 mod evidence;
+mod generated;
 mod looking;
 mod profile;
 mod review;
@@ -21,6 +22,7 @@ use countersign_types::{Millis, Money, SessionId, StrengthLevel, Tier, Trust};
 pub(crate) use self::agent::AgentArgs;
 pub(crate) use self::delivery::{ApplyArgs, DiffArgs, ExportArgs};
 pub(crate) use self::evidence::{KeyCommand, KeyTrustArgs, ReplayArgs, VerifyArgs};
+pub(crate) use self::generated::{CompletionsArgs, GenerateCommand, ManArgs};
 pub(crate) use self::looking::{EventsArgs, ListArgs, ReportArgs, ShowArgs, WatchArgs};
 pub(crate) use self::profile::{ProfileCheckArgs, ProfileCommand, ProfileNewArgs, ProjectArgs};
 pub(crate) use crate::args::review::ReviewArgs;
@@ -80,6 +82,11 @@ pub(crate) enum Command {
     Resume(ResumeArgs),
     /// Say which sandboxes work here, and how to get the others
     Doctor(DoctorArgs),
+    /// Write completions for a shell to standard output
+    Completions(CompletionsArgs),
+    /// What is made from the command line's types
+    #[command(subcommand, hide = true)]
+    Generate(GenerateCommand),
     /// Print the version
     Version,
 }

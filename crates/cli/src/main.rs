@@ -21,6 +21,7 @@ mod exit;
 mod export;
 mod files;
 mod gate;
+mod generated;
 mod hint;
 mod home;
 mod lease;
@@ -86,6 +87,8 @@ fn dispatch(cli: Cli) -> u8 {
         Command::Export(args) => export::export(&args),
         Command::Resume(args) => resume::resume(&args),
         Command::Doctor(args) => doctor::doctor(&args),
+        Command::Completions(args) => generated::completions(&args),
+        Command::Generate(command) => generated::generate(&command),
         Command::Version => {
             terminal::out_line(&format!("countersign {}", env!("CARGO_PKG_VERSION")));
             exit::DONE

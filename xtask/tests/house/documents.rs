@@ -185,7 +185,9 @@ fn the_readme_names_only_commands_and_flags_that_exist() {
     };
     let program = std::path::Path::new(&bin_dir).join("countersign");
     let mut wrong = Vec::new();
-    for document in ["README.md", "CONTRIBUTING.md", "docs/outcomes.md"] {
+    for document in
+        ["README.md", "CONTRIBUTING.md", "docs/outcomes.md", "docs/sessions.md", "docs/delivery.md"]
+    {
         for line in commands(&read(document), "countersign ") {
             let mut words = line.split_whitespace();
             let command = words.next().unwrap_or_default();
@@ -203,4 +205,25 @@ fn the_readme_names_only_commands_and_flags_that_exist() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_page_of_the_command_line_is_what_the_program_says() {
+    let Some(bin_dir) = std::env::var_os("COUNTERSIGN_TEST_BIN_DIR") else {
+        eprintln!(
+            "SKIPPED: the_page_of_the_command_line_is_what_the_program_says: COUNTERSIGN_TEST_BIN_DIR is not set; `cargo xtask test` sets it"
+        );
+        return;
+    };
+    let program = std::path::Path::new(&bin_dir).join("countersign");
+    let output = Command::new(program).args(["generate", "cli-docs"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let page = read(xtask::docs::CLI_PAGE);
+    let stale = page.lines().zip(said.lines()).find(|(page, said)| page != said);
+    assert!(
+        page == said,
+        "{} is stale at {stale:?}: `cargo xtask docs` writes it again",
+        xtask::docs::CLI_PAGE
+    );
 }
