@@ -6,7 +6,7 @@ use crate::setup::{self, For};
 use crate::sh::{self, Error, Result};
 use crate::suite::{self, Options as SuiteOptions, Size};
 use crate::workspace::Workspace;
-use crate::{build, demo, docs, fuzz, materials};
+use crate::{book, build, demo, docs, fuzz, materials};
 
 pub const HELP: &str = "\
 cargo xtask COMMAND: the project's chores
@@ -28,7 +28,8 @@ cargo xtask COMMAND: the project's chores
                           feed each parser that `verify` uses with inputs that reach further into it, for N seconds each
                           (default 3); exits with 1 where one panics, loops or breaks its promise
   build [--release]       build countersign and the static programs that it starts inside cells
-  docs                    write docs/cli.md from the program's types, and manual pages into the target directory
+  docs [--check DIR|URL]  write docs/cli.md from the program's types, manual pages and the book of all pages into the target
+                          directory, and follow every link; with --check compare a deployed copy with the book
   setup                   install what the tests need (as root; else print the line to copy) and download the
                           real-input materials into the target directory
   materials [--verify]    only the downloads; --verify also runs every check on the old and on the fixed sources
@@ -62,14 +63,19 @@ pub fn run(args: &[String]) -> Result<()> {
             let release = flag_only(command, rest, "--release")?;
             sh::print(&build::build(&workspace, release)?.display().to_string())
         }
-        "docs" => {
-            no_arguments(command, rest)?;
-            docs::docs(&workspace)
-        }
+        "docs" => match rest {
+            [] => {
+                docs::docs(&workspace)?;
+                sh::print(&book::build(&workspace)?.display().to_string())
+            }
+            [flag, copy] if flag == "--check" => book::check(&workspace, copy),
+            _ => Err(Error::new("`docs` takes `--check DIR|URL` and nothing else; see `cargo xtask help`")),
+        },
         "setup" => {
             no_arguments(command, rest)?;
             setup::setup(&workspace, For::Test)?;
             fuzz::fetch(&workspace)?;
+            book::install(&workspace)?;
             materials::prepare(&workspace)
         }
         "materials" => {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod book;
 pub mod build;
 pub mod cli;
 pub mod demo;

@@ -11,7 +11,7 @@ use crate::report::{Report, SKIP_PREFIX};
 use crate::setup::{self, For};
 use crate::sh::{self, Context, Env, Error, Result};
 use crate::workspace::Workspace;
-use crate::{bench, build, fuzz, materials, node};
+use crate::{bench, book, build, fuzz, materials, node};
 
 /// How much is done: `small` is for every change, `full` for a release.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +64,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             setup::setup(run.workspace, For::Test)?;
             materials::prepare(run.workspace)?;
             fuzz::fetch(run.workspace)?;
+            book::install(run.workspace)?;
             sh::run(run.workspace.cargo().args(["fetch", "--locked", "--quiet"]))
         })?;
     }
@@ -102,6 +103,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
                     .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"),
             )
         });
+        run.stage("book", |run| book::build(run.workspace).map(|_| ()));
         run.stage("fuzz", |run| {
             let seconds = match options.size {
                 Size::Small => 3,

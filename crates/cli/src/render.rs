@@ -1,13 +1,16 @@
 //! Results as people and programs read them.
 
 use countersign_engine::{Claim, ClaimVerdict};
-use countersign_types::{Outcome, Tier};
+use countersign_types::{GateStatus, Outcome, Tier};
 use serde::Serialize;
 
 use crate::args::Format;
 use crate::refusal::Refusal;
 use crate::result::RunResult;
 use crate::{report, terminal, text};
+
+/// Lines of a gate's own words behind a run; `show` has all of them.
+const STOPPED_LINES: usize = 12;
 
 /// The last line of a stream of events.
 #[derive(Serialize)]
@@ -69,11 +72,36 @@ pub(crate) fn for_people(result: &RunResult) -> String {
     }
     if result.candidate.is_some() {
         out.push_str(&report::for_terminal(result));
+    } else {
+        out.push_str(&stopped(result));
     }
     out.push_str(&report::findings(result));
     out.push_str(&report::review(result));
     out.push_str(&summary(result));
     out.push('\n');
+    out
+}
+
+/// The gates that a success stopped at, with what each of them says.
+fn stopped(result: &RunResult) -> String {
+    let mut out = String::new();
+    for (key, gate) in &result.gates {
+        if !matches!(gate.status, GateStatus::Failed | GateStatus::Unverifiable) {
+            continue;
+        }
+        let reason = gate.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+        out.push_str(&format!("gate {:<7} {}{reason}\n", key.as_str(), gate.status.as_str()));
+        if let Some(detail) = gate.detail.as_deref().filter(|detail| !detail.is_empty()) {
+            let safe = text::safe(detail.trim_end());
+            let mut lines = safe.lines();
+            for line in lines.by_ref().take(STOPPED_LINES) {
+                out.push_str(&format!("     {line}\n"));
+            }
+            if lines.next().is_some() {
+                out.push_str("     [more: countersign show]\n");
+            }
+        }
+    }
     out
 }
 

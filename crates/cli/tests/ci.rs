@@ -162,6 +162,84 @@ fn the_workflow_writes_its_report_and_fails_as_the_gate_does() {
     assert!(code == Some(2) && report.contains("`check_failed`"), "{code:?} {report}");
 }
 
+/// Each job has a home of its own, as on two machines; only the artifact goes from one to the other.
+#[test]
+fn two_jobs_work_and_judge_and_only_the_second_is_believed() {
+    let Some(place) = project::place("two_jobs_work_and_judge_and_only_the_second_is_believed") else {
+        return;
+    };
+    let clone = clone(&place);
+    let steps = steps(&block("An agent in CI, in two jobs", "yaml"));
+    assert_eq!(steps.len(), 4, "{steps:?}");
+    let key = place.path("signing-key");
+    assert_eq!(place.run(&["key", "new", key.to_str().unwrap()]).code, Some(0));
+    let public: Value =
+        serde_json::from_str(&place.run(&["key", "show", key.to_str().unwrap(), "--format", "json"]).stdout)
+            .unwrap();
+    let secret = std::fs::read_to_string(&key).unwrap();
+    let play = |name: &str, turns: Value, meddle: &dyn Fn(&Path)| -> Vec<(String, Option<i32>, String)> {
+        let model = project::script(&place, &format!("{name}.json"), &turns);
+        let temp = place.path(&format!("{name}-temp"));
+        std::fs::create_dir(&temp).unwrap();
+        let temp_text = temp.to_str().unwrap();
+        let mut ended = Vec::new();
+        for (number, (step, script)) in steps.iter().enumerate() {
+            let job = if number == 0 { "work" } else { "judge" };
+            let home = place.path(&format!("{name}-{job}-home"));
+            let mut env = vec![
+                ("RUNNER_TEMP", temp_text),
+                ("COUNTERSIGN_CHECK", CHECK),
+                ("COUNTERSIGN_HOME", home.to_str().unwrap()),
+                ("GIT_CONFIG_NOSYSTEM", "1"),
+            ];
+            if number == 0 {
+                env.extend([("TASK", "make it 42"), ("COUNTERSIGN_MODEL", model.as_str())]);
+            } else {
+                env.push(("COUNTERSIGN_SIGNING_KEY", secret.as_str()));
+                env.push(("COUNTERSIGN_VERIFIER", public["openssh"].as_str().unwrap()));
+            }
+            let output = bash(&place, &clone, script, &env);
+            let said = format!(
+                "{}{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            );
+            ended.push((step.clone(), output.status.code(), said));
+            if number == 0 {
+                meddle(&temp);
+            } else if output.status.code() != Some(0) {
+                break;
+            }
+        }
+        ended
+    };
+    let pushed = || !git(&place.path("repo"), &["branch", "--list", "countersign/work"]).is_empty();
+
+    // The first job lies about a failure: its bundle says what it says, and the second job does not believe it.
+    let lie = serde_json::json!([project::edit("answer", "41", "40"), project::finish("Done.")]);
+    let ended = play("lie", lie, &|_| ());
+    assert_eq!(ended[0].1, Some(2), "{ended:?}");
+    assert!(ended.last().unwrap().1 != Some(0) && !pushed(), "{ended:?}");
+    // A bundle that was changed on its way.
+    let fix = || serde_json::json!([project::edit("answer", "41", "42"), project::finish("Done.")]);
+    let ended = play("touched", fix(), &|temp| {
+        let script = "mkdir x && tar -xf bundle.tar -C x && sed -i s/42/43/ x/patch.diff && tar -cf bundle.tar -C x . && rm -r x";
+        assert!(Command::new("sh").args(["-c", script]).current_dir(temp).status().unwrap().success());
+    });
+    assert_eq!(ended.len(), 2, "{ended:?}");
+    assert!(ended[1].1 == Some(1) && !pushed(), "{ended:?}");
+    // A fix.
+    let ended = play("fix", fix(), &|_| ());
+    assert!(ended.iter().all(|(_, code, _)| *code == Some(0)) && ended.len() == 4, "{ended:?}");
+    assert!(pushed());
+    let repo = place.path("repo");
+    assert_eq!(git(&repo, &["show", "countersign/work:answer"]), "42");
+    assert!(
+        git(&repo, &["log", "-1", "--format=%B", "countersign/work"])
+            .contains("Countersign-Outcome: verified")
+    );
+}
+
 #[test]
 fn the_hook_lets_through_what_is_verified_and_nothing_else() {
     let Some(place) = project::place("the_hook_lets_through_what_is_verified_and_nothing_else") else {

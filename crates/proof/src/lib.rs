@@ -4,7 +4,7 @@
 //! Architecture invariants: everything that is read is hostile until a trusted key vouches for it, and bounded before it
 //! is read; verification is offline and starts no process; writing replaces nothing; no secret is shown by `{:?}`, an
 //! error or a bundle; files are touched only in `bundle::write` and `verify::files`, the clock and the environment
-//! nowhere. `FORMAT.md` beside this crate describes the files.
+//! nowhere. `docs/format.md` describes the files.
 //!
 //! ```
 //! use countersign_proof::verify::{Options, Policy, verify};

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A second verifier for Countersign bundles, written from FORMAT.md and not from the Rust one.
+"""A second verifier for Countersign bundles, written from docs/format.md and not from the Rust one.
 
 Standard library, git, openssl and ssh-keygen; nothing of a bundle is run. It answers what `countersign verify` answers,
 with the same words for findings, except that everything about base + patch = final is the one word `tree`.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Predicate, Resource};
 
-/// What kind of build a turn is; `FORMAT.md` says what its parameters mean.
+/// What kind of build a turn is; `docs/format.md` says what its parameters mean.
 pub const BUILD_TYPE: &str = "urn:countersign:build-type:turn:1";
 
 /// Who ran it: a controller on the operator's own machine. It says nothing about how well that machine is kept.

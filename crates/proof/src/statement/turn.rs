@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ModelUsed, Predicate};
 
-/// How the turn ended and what it was: the facts for which no standard predicate has a place. `FORMAT.md` describes it.
+/// How the turn ended and what it was: the facts for which no standard predicate has a place. `docs/format.md` describes it.
 ///
 /// Every key is always there; null is unknown or not there, never zero.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
