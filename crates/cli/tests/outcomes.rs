@@ -6,6 +6,8 @@
 mod common;
 #[path = "common/project.rs"]
 mod project;
+#[path = "common/schema.rs"]
+mod schema;
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -545,8 +547,31 @@ fn told(result: &Value) -> Told {
     }
 }
 
+/// The bundle of an ended turn says the same, gate by gate. A turn that the journal has not ended has none, nor has one whose
+/// home cannot be read any more.
+fn bundled(place: &Place, result: &Value, wanted: &Told) -> Result<(), String> {
+    let Some(bundle) = result["bundle"].as_str() else {
+        let id = result["session"].as_str().unwrap_or("none");
+        let events = place.run(&["events", id, "--format", "ndjson"]);
+        let over = events.code == Some(0) && events.stdout.contains("\"kind\":\"turn_ended\"");
+        let said = result["degraded"].as_array().is_some_and(|notes| !notes.is_empty());
+        return if said || !over { Ok(()) } else { Err("no bundle, and nobody says why".to_owned()) };
+    };
+    let ended = place.run(&["verify", bundle, "--format", "json"]);
+    let report: Value = serde_json::from_str(&ended.stdout).map_err(|error| format!("{error}: {ended:?}"))?;
+    if report["intact"] != true {
+        return Err(format!("the bundle is not intact: {report}"));
+    }
+    let told = told(&report["report"]["claims"]);
+    if told == *wanted { Ok(()) } else { Err(format!("the bundle says {told:?}, wanted {wanted:?}")) }
+}
+
 /// Plays a scenario in all formats. What differs from what is wanted is the error.
-fn hold(scenario: &Scenario, seen: &Mutex<BTreeSet<String>>) -> Result<(), String> {
+fn hold(
+    scenario: &Scenario,
+    seen: &Mutex<BTreeSet<String>>,
+    results: &Mutex<Vec<Value>>,
+) -> Result<(), String> {
     let reason = scenario.reason;
     let wanted = Told {
         outcome: reason.outcome().to_string(),
@@ -588,6 +613,12 @@ fn hold(scenario: &Scenario, seen: &Mutex<BTreeSet<String>>) -> Result<(), Strin
         if told != wanted {
             return wrong(&format!("{told:?}, wanted {wanted:?}"));
         }
+        if let Err(what) = bundled(&place, &result, &wanted) {
+            return wrong(&what);
+        }
+        if format == "json" {
+            results.lock().unwrap().push(result.clone());
+        }
         if wanted.outcome == "setup_error" && result["error"]["message"].as_str().is_none_or(str::is_empty) {
             return wrong("a refusal without a word");
         }
@@ -606,13 +637,14 @@ fn every_reason_is_reached_or_owed() {
     let seen = Mutex::new(BTreeSet::new());
     let next = std::sync::atomic::AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
+    let results = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some(scenario) =
                     SCENARIOS.get(next.fetch_add(1, std::sync::atomic::Ordering::SeqCst))
                 {
-                    if let Err(failure) = hold(scenario, &seen) {
+                    if let Err(failure) = hold(scenario, &seen, &results) {
                         failures.lock().unwrap().push(failure);
                     }
                 }
@@ -621,10 +653,41 @@ fn every_reason_is_reached_or_owed() {
     });
     let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    hold_against_the_schema(&results.into_inner().unwrap());
     let seen = seen.into_inner().unwrap();
     for (reason, issue) in OWED {
         assert!(!seen.contains(reason.as_str()), "{reason} is owed by issue {issue} and was seen");
     }
+}
+
+/// `docs/result.schema.json` says what programs can rely on; `COUNTERSIGN_WRITE_SCHEMA=1` widens it by what was seen.
+fn hold_against_the_schema(results: &[Value]) {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/result.schema.json");
+    let mut schema: Value = std::fs::read_to_string(&page)
+        .ok()
+        .and_then(|text| serde_json::from_str(&text).ok())
+        .unwrap_or_else(|| json!({}));
+    if std::env::var_os("COUNTERSIGN_WRITE_SCHEMA").is_some() {
+        for result in results {
+            schema::learn(&mut schema, result);
+        }
+        schema::open_what_was_null(&mut schema);
+        schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+        schema["title"] = json!("countersign.result/1");
+        std::fs::write(&page, format!("{schema:#}\n")).unwrap();
+    }
+    let mut wrong = Vec::new();
+    for result in results {
+        schema::differences(&schema, result, "result", &mut wrong);
+        assert_eq!(
+            result.as_object().unwrap().len(),
+            schema["properties"].as_object().unwrap().len(),
+            "every ending has every key: {result}"
+        );
+    }
+    wrong.sort();
+    wrong.dedup();
+    assert!(wrong.is_empty(), "docs/result.schema.json does not say so: {wrong:#?}");
 }
 
 #[test]

@@ -124,7 +124,8 @@ fn turn_facts(view: &View, result: &RunResult, ended_at: countersign_types::Mill
         reason,
         rescued_from: view.rescued_from,
         strength: view.strength,
-        gates: view
+        // What was shown; of a run that was refused before it had a contract, the journal knows no gate.
+        gates: result
             .gates
             .iter()
             .map(|(key, gate)| (*key, GateFacts { status: gate.status, reason: gate.reason }))

@@ -257,12 +257,9 @@ pub(crate) fn execute(wish: &Wish<'_>, home: Option<PathBuf>) -> RunResult {
             result
         }
         Err(refusal) => {
-            record(&runtime, &id, &known, &refusal);
             let task = known.task.as_deref().map(str::as_bytes);
-            let mut result = RunResult::refused(Some(id), task, &armed, &refusal);
-            if let Some(home) = &known.home {
-                runtime.block_on(crate::evidence::attach(home, &mut result, None));
-            }
+            let mut result = RunResult::refused(Some(id.clone()), task, &armed, &refusal);
+            record(&runtime, &id, &known, &refusal, &mut result);
             result
         }
     };
@@ -468,8 +465,14 @@ pub(crate) fn try_profile(
     })
 }
 
-/// Leaves a line in the list for a run that was refused, where there is a home to leave it in.
-fn record(runtime: &tokio::runtime::Runtime, id: &SessionId, known: &Known, refusal: &Refusal) {
+/// Leaves a line in the list, and a bundle, for a run that was refused, where there is a home to leave them in.
+fn record(
+    runtime: &tokio::runtime::Runtime,
+    id: &SessionId,
+    known: &Known,
+    refusal: &Refusal,
+    result: &mut RunResult,
+) {
     let Some(reason) = refusal.reason else { return };
     let home = match &known.home {
         Some(home) => home.clone(),
@@ -480,15 +483,13 @@ fn record(runtime: &tokio::runtime::Runtime, id: &SessionId, known: &Known, refu
         },
     };
     let task = known.task.as_deref().unwrap_or_default();
-    if let Err(error) = runtime.block_on(session::refuse(
-        &home,
-        id,
-        task,
-        known.repository.as_deref(),
-        reason,
-        &refusal.message,
-    )) {
-        terminal::err_line(&format!("note: this run is missing in `countersign list`: {error}"));
+    let repository = known.repository.as_deref();
+    let refused = session::refuse(&home, id, task, repository, reason, &refusal.message);
+    match runtime.block_on(refused) {
+        Ok(()) => runtime.block_on(crate::evidence::attach(&home, result, None)),
+        Err(error) => {
+            terminal::err_line(&format!("note: this run is missing in `countersign list`: {error}"))
+        }
     }
 }
 
@@ -496,11 +497,12 @@ fn record(runtime: &tokio::runtime::Runtime, id: &SessionId, known: &Known, refu
 pub(crate) fn refused_at_parse(argv: &[OsString], format: Format, refusal: &Refusal) -> u8 {
     let runs = argv.get(1).is_some_and(|word| word == "run" || word == "ask" || word == "gate");
     let id = runs.then(|| session_id(MachineClock.now(), MachineIds.bytes()));
+    let mut result = RunResult::refused(id.clone(), None, &[], refusal);
     if let Some(id) = &id
         && let Ok(runtime) = runtime()
     {
-        record(&runtime, id, &Known::default(), refusal);
+        record(&runtime, id, &Known::default(), refusal, &mut result);
     }
-    render::result(format, &RunResult::refused(id, None, &[], refusal));
+    render::result(format, &result);
     refusal.exit_code()
 }
