@@ -1,6 +1,7 @@
 //! The command line as types. Help texts are generated from here.
 
 mod agent;
+mod config;
 mod delivery;
 mod evidence;
 mod generated;
@@ -20,6 +21,7 @@ use countersign_tree::GlobSet;
 use countersign_types::{Millis, Money, SessionId, StrengthLevel, Tier, Trust};
 
 pub(crate) use self::agent::AgentArgs;
+pub(crate) use self::config::ConfigCommand;
 pub(crate) use self::delivery::{ApplyArgs, DiffArgs, ExportArgs};
 pub(crate) use self::evidence::{KeyCommand, KeyTrustArgs, ReplayArgs, VerifyArgs};
 pub(crate) use self::generated::{CompletionsArgs, GenerateCommand, ManArgs};
@@ -59,6 +61,9 @@ pub(crate) enum Command {
     Verify(Box<VerifyArgs>),
     /// Judge the work of a bundle again, here, and compare with what the bundle says
     ReplayCheck(Box<ReplayArgs>),
+    /// Say what a run would be set to, and why
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Make, show and trust the keys that sign bundles
     #[command(subcommand)]
     Key(KeyCommand),

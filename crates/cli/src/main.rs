@@ -76,6 +76,7 @@ fn dispatch(cli: Cli) -> u8 {
         Command::Profile(command) => profile::profile(&command),
         Command::Verify(args) => evidence::verify(&args),
         Command::ReplayCheck(args) => evidence::replay_check(&args),
+        Command::Config(args::ConfigCommand::Explain(args)) => run::explain(&args),
         Command::Key(command) => evidence::key(&command),
         Command::List(args) => list::list(&args),
         Command::Show(args) => show::show(&args),

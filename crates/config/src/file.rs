@@ -1,10 +1,13 @@
 //! The user's own configuration file: TOML, strict. A repository never has one that is read.
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
 use countersign_types::{Millis, Money, Tier, Trust};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
+use toml::Spanned;
 
 use crate::Network;
 
@@ -48,6 +51,17 @@ pub struct UserConfig {
     pub check_timeout: Option<Millis>,
     #[serde(default, deserialize_with = "positive")]
     pub attempts: Option<u32>,
+    /// Where the keys stand, from 1. Known of a file that was parsed from text.
+    #[serde(skip)]
+    pub lines: BTreeMap<String, usize>,
+}
+
+impl UserConfig {
+    /// The line of a key, from 1.
+    #[must_use]
+    pub fn line(&self, key: &str) -> Option<usize> {
+        self.lines.get(key).copied()
+    }
 }
 
 /// A directory of the host that jobs may read, such as a download cache.
@@ -76,7 +90,7 @@ impl FromStr for UserConfig {
     type Err = ConfigFileError;
 
     fn from_str(text: &str) -> Result<Self, ConfigFileError> {
-        toml::from_str(text).map_err(|error| {
+        let config: Self = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start).min(text.len());
             // The parser's positions are bytes; step back to the start of a character to be safe.
             let at = (0..=at).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
@@ -84,8 +98,16 @@ impl FromStr for UserConfig {
             let source = text.lines().nth(line).unwrap_or_default();
             let key = source.split_once('=').map(|(key, _)| key.trim()).filter(|key| is_key(key));
             ConfigFileError { line: line + 1, key: key.map(str::to_owned), what: one_line(error.message()) }
-        })
+        })?;
+        Ok(Self { lines: lines(text), ..config })
     }
+}
+
+/// The lines of all top-level keys.
+fn lines(text: &str) -> BTreeMap<String, usize> {
+    let keys: BTreeMap<Spanned<String>, IgnoredAny> = toml::from_str(text).unwrap_or_default();
+    let line = |at: usize| text.get(..at).map_or(0, |before| before.matches('\n').count()) + 1;
+    keys.into_keys().map(|key| (key.get_ref().clone(), line(key.span().start))).collect()
 }
 
 fn is_key(text: &str) -> bool {
@@ -177,6 +199,8 @@ mod tests {
         assert_eq!(config.deadline, Some(Millis::from_secs(600)));
         assert_eq!(config.caches[0].cell, Path::new("/home/agent/wheels"));
         assert_eq!("".parse::<UserConfig>().unwrap(), UserConfig::default());
+        assert_eq!((config.line("trust"), config.line("attempts")), (Some(2), Some(14)));
+        assert_eq!((config.line("caches"), config.line("novel")), (Some(15), None));
     }
 
     #[test]

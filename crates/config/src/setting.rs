@@ -29,9 +29,9 @@ impl fmt::Display for Source {
             Self::Preset => f.write_str("preset"),
             Self::UserFile => f.write_str("configuration file"),
             Self::Env(name) => write!(f, "${name}"),
-            Self::Key { variable, file: false } => write!(f, "default model for the key in ${variable}"),
+            Self::Key { variable, file: false } => write!(f, "default for ${variable}"),
             Self::Key { variable, file: true } => {
-                write!(f, "default model for the key {variable} in your env file")
+                write!(f, "default for {variable} of your env file")
             }
             Self::Flag(name) => f.write_str(name),
             Self::Floor(trust) => write!(f, "floor of trust {trust}"),

@@ -3,6 +3,7 @@
 
 mod checks;
 mod contract;
+mod explain;
 mod layers;
 pub(crate) mod model;
 pub(crate) mod repository;
@@ -192,6 +193,8 @@ impl<'a> Wish<'a> {
         armed
     }
 }
+
+pub(crate) use explain::explain;
 
 pub(crate) fn run(args: &RunArgs) -> u8 {
     command(&Wish::run(args), args.common.format)

@@ -141,10 +141,44 @@ pub(super) fn find(resolved: &mut Resolved, keys: &Keys) {
 /// What people should know of a model that nobody named.
 pub(super) fn found_note(resolved: &Resolved) -> Option<String> {
     let model = resolved.model.as_ref().filter(|model| matches!(model.source, Source::Key { .. }))?;
-    Some(format!(
-        "model {}: {}, as of {DEFAULT_MODELS_AS_OF}; name another with --model",
-        model.value, model.source
-    ))
+    Some(format!("model {}: {}, as of {DEFAULT_MODELS_AS_OF}", model.value, model.source))
+}
+
+/// The base URL that the model would be called at, and where its key would come from. None: no key is known.
+pub(super) fn told(
+    resolved: &Resolved,
+    keys: &Keys,
+) -> Result<(Setting<Option<String>>, Option<String>), Refusal> {
+    let Some(named) = &resolved.model else { return Ok((Setting::new(None, Source::Default), None)) };
+    let reference: ModelRef = named.value.parse().map_err(|error| {
+        let name = source_name("--model", named.source);
+        Refusal::new(reason_of(named.source), format!("{name}: {error}"))
+    })?;
+    let Some(vendor) = reference.vendor() else { return Ok((Setting::new(None, Source::Default), None)) };
+    let (url, source) = address(&AGENT, vendor, resolved.base_url.as_ref())?;
+    let endpoint = Setting::new(Some(url.to_string()), source);
+    let key = match (&resolved.api_key_file, keys.of(vendor)) {
+        (Some(file), _) => Some(format!("{} ({})", file.value.display(), file.source)),
+        (None, key) => key.map(keys::Key::shown),
+    };
+    Ok((endpoint, key))
+}
+
+/// The base URL of a vendor's model, and who said it.
+fn address(
+    flags: &Flags,
+    vendor: &Vendor,
+    base_url: Option<&Setting<String>>,
+) -> Result<(BaseUrl, Source), Refusal> {
+    let (text, source) = match base_url {
+        None => (vendor.base_url, Source::Default),
+        Some(url) => (url.value.as_str(), url.source),
+    };
+    let url = text.parse().map_err(|error: countersign_llm::BaseUrlError| {
+        let name = source_name(flags.base_url, source);
+        Refusal::new(reason_of(source), format!("{name} `{}`: {error}", text::address(text)))
+    })?;
+    Ok((url, source))
 }
 
 fn no_model_named(keys: &Keys) -> Refusal {
@@ -344,14 +378,7 @@ fn connect(
             .map_err(|error| Refusal::usage(format!("{} {reference}: {error}", flags.model)))?;
         return Ok(Connected { provider, terms: terms(&reference, None), secrets: quiet() });
     };
-    let (text, source) = match base_url {
-        None => (vendor.base_url, Source::Default),
-        Some(url) => (url.value.as_str(), url.source),
-    };
-    let url: BaseUrl = text.parse().map_err(|error: countersign_llm::BaseUrlError| {
-        let name = source_name(flags.base_url, source);
-        Refusal::new(reason_of(source), format!("{name} `{}`: {error}", text::address(text)))
-    })?;
+    let (url, _) = address(flags, vendor, *base_url)?;
     let key = key(flags, vendor, &url, api_key_file.map(|file| file.value.as_path()), means.keys)?;
     let secrets = Secrets(key.iter().map(|key| key.secret().expose().as_bytes().to_vec()).collect());
     let terms = terms(reference, Some(url.to_string()));
