@@ -82,3 +82,45 @@ pub(crate) fn opening(contract: &Contract, task: &str, base: &Manifest, allowed:
 pub(crate) fn read_only(contract: &Contract) -> bool {
     contract.preset.name.starts_with("question")
 }
+
+#[cfg(test)]
+mod tests {
+    use countersign_types::Digest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn contract(preset: &str, checks: &Value, repro_first: bool) -> Contract {
+        let nothing = Digest::of(b"");
+        serde_json::from_value(json!({
+            "schema": countersign_kernel::contract::CONTRACT_SCHEMA,
+            "preset": { "name": preset, "digest": nothing, "canonical": true },
+            "model": null, "trust": "reviewed", "sandbox": "native", "floor": [], "network": "none",
+            "source": { "kind": "directory", "path": "/p" },
+            "environment": { "setup": null, "probe": null, "layers": [], "path": [], "env": {} },
+            "checks": checks, "scope": [], "protect": [], "change_required": true, "require_verified": false,
+            "min_strength": null, "attempts": 1, "repository_instructions": true, "repro_first": repro_first,
+            "limits": { "turns": 1, "tokens": null, "cost": null, "deadline": 1, "tool_actions": 1, "output_bytes": 1,
+                "command_timeout": 1, "model_retries": 0 },
+        }))
+        .unwrap()
+    }
+
+    /// A changed digest means another behaviour under an old name: raise the version of the preset instead.
+    #[test]
+    fn what_a_preset_tells_the_agent_never_changes() {
+        let check = json!([{ "argv": ["true"], "expect": "fix", "timeout": 1 }]);
+        let told = |preset, checks: &Value, repro| {
+            Digest::of(system(&contract(preset, checks, repro)).as_bytes()).hex()[..16].to_owned()
+        };
+        assert_eq!(
+            [
+                told("coding@1", &json!([]), false),
+                told("coding@1", &check, false),
+                told("coding@1", &check, true),
+                told("question@1", &json!([]), false),
+            ],
+            ["d6ef5ec055b5afe5", "9f75db32cf12a3cb", "14404b766bc393ae", "2516c2a847061c7a"]
+        );
+    }
+}

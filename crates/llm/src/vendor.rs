@@ -82,4 +82,20 @@ mod tests {
         assert_eq!(BaseUrl::anthropic().to_string(), VENDORS[1].base_url);
         assert!(Vendor::list().starts_with("openai:MODEL, anthropic:MODEL, "));
     }
+
+    #[test]
+    fn the_page_for_people_has_the_same_table() {
+        let page = include_str!("../../../docs/models.md");
+        assert!(page.contains(&format!("default model ({DEFAULT_MODELS_AS_OF})")));
+        for vendor in VENDORS {
+            let wire = match vendor.wire {
+                WireKind::Chat => "Chat Completions",
+                WireKind::Messages => "Messages",
+            };
+            let key = vendor.key_variable.map_or("none".to_owned(), |name| format!("`{name}`"));
+            let model = vendor.default_model.map_or("-".to_owned(), |name| format!("`{name}`"));
+            let row = format!("| `{}` | {wire} | `{}` | {key} | {model} |", vendor.name, vendor.base_url);
+            assert!(page.contains(&row), "docs/models.md lacks: {row}");
+        }
+    }
 }
