@@ -90,6 +90,39 @@ fn a_reproduction_is_seen_to_fail_locked_and_green_at_the_end() {
     assert!(told(&place, &result).contains("accepted: it fails on the files as they were at the start"));
 }
 
+/// Every room has a statement: the check's with its tests by name, and the reproduction's with its command.
+#[test]
+fn a_bundle_names_the_tests_and_has_a_statement_of_the_reproduction() {
+    use base64::Engine as _;
+    let Some(place) = place("a_bundle_names_the_tests_and_has_a_statement_of_the_reproduction") else {
+        return;
+    };
+    let turns = [fails(), declare("test_new.py", NEW), fix("x * 2"), finish("done")];
+    let result = run(&place, &turns, &[]).ended("verified", "checks_passed");
+    let bundle = std::path::PathBuf::from(result["bundle"].as_str().unwrap());
+    let statement = |name: &str| -> Value {
+        let file = bundle.join(format!("statements/test-result.{name}.sigstore.json"));
+        let file: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+        let payload = file["dsseEnvelope"]["payload"].as_str().unwrap();
+        let payload = base64::engine::general_purpose::STANDARD.decode(payload).unwrap();
+        serde_json::from_slice::<Value>(&payload).unwrap()["predicate"].take()
+    };
+    let check = statement("try1-check0-final");
+    assert_eq!(check["result"], "PASSED", "{check:#}");
+    assert_eq!(
+        check["passedTests"],
+        json!(["test_product.T.test_one", "test_product.T.test_three"]),
+        "{check:#}"
+    );
+    let repro = statement("try1-check0-repro");
+    let room = repro["configuration"].as_array().unwrap().iter().find(|one| one["name"] == "room").unwrap();
+    assert_eq!(room["annotations"]["argv"], json!(["python3", "-m", "unittest", "test_new"]), "{repro:#}");
+    assert_eq!((&repro["result"], &room["annotations"]["decides"]), (&json!("PASSED"), &json!(true)));
+    let verified = place.run(&["verify", bundle.to_str().unwrap(), "--format", "json"]);
+    let verified: Value = serde_json::from_str(&verified.stdout).unwrap();
+    assert_eq!(verified["intact"], true, "{verified}");
+}
+
 #[test]
 fn a_reproduction_that_passes_on_the_base_is_refused() {
     let Some(place) = place("a_reproduction_that_passes_on_the_base_is_refused") else { return };

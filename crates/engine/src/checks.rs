@@ -25,6 +25,7 @@ use crate::perform::{Outcome, summary_of};
 use crate::rooms::Ran;
 use crate::setup::{SETUP_WALL, base_tree};
 use crate::stop::Stop;
+use crate::test_names::TestNames;
 use crate::workshop::Workshop;
 
 /// What a check showed on the base, beside the kernel's verdict.
@@ -69,6 +70,8 @@ pub(crate) struct Judged {
     pub(crate) receipt: JobReceipt,
     pub(crate) observed: TierProperties,
     pub(crate) evidence: CheckEvidence,
+    /// Of the run that decided. None: the runner's tests are not known by name.
+    pub(crate) tests: Option<TestNames>,
 }
 
 impl Workshop<'_> {
@@ -189,7 +192,7 @@ impl Workshop<'_> {
         if let Some(decision) = refused {
             evidence.cause = decision.cause;
             let receipt = not_run()?;
-            return Ok(Judged { decision, receipt, observed: TierProperties::new(), evidence });
+            return Ok(Judged { decision, receipt, observed: TierProperties::new(), evidence, tests: None });
         }
         let verdict = gate_verdict(base.verdict);
         let against = Base {
@@ -232,7 +235,8 @@ impl Workshop<'_> {
                 countersign_gates::judge_control(&terms, against, decision, ran.seen(), seen, probed);
         }
         evidence.conclude(&decision, ran.evidence.channel, ran.evidence.canary);
-        Ok(Judged { decision, receipt: ran.receipt, observed: ran.observed, evidence })
+        let tests = ran.report.as_ref().and_then(|report| TestNames::of(report, &self.ports.redactor));
+        Ok(Judged { decision, receipt: ran.receipt, observed: ran.observed, evidence, tests })
     }
 
     /// The base with everything of the change that is not the product. None: the change has nothing else.

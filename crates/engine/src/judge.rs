@@ -167,7 +167,7 @@ impl Workshop<'_> {
         let sealed = turn.sealed.ok_or_else(|| Fail::because(Reason::CheckpointLost, "nothing is sealed"))?;
         let look = self.look_at_environment(check);
         let (judged, seen) = futures::join!(self.judge(turn, sealed.tree, check, stop), look);
-        let Judged { mut decision, receipt, observed, mut evidence } = judged?;
+        let Judged { mut decision, receipt, observed, mut evidence, tests } = judged?;
         let (holds, again) = if decision.status == GateStatus::Passed {
             self.base_still_holds(turn, check, seen.as_ref(), stop).await?
         } else {
@@ -186,12 +186,15 @@ impl Workshop<'_> {
             decision = self.judge_by_profile(turn, tree, check, decision, &mut evidence, stop).await?;
             evidence.cause = decision.cause;
         }
-        let named = vec![
+        let mut named = vec![
             ("detail", decision.detail.clone().into_bytes()),
             ("stdout", cells::kept(&receipt.stdout)),
             ("stderr", cells::kept(&receipt.stderr)),
             ("evidence", bytes_of(&evidence)?),
         ];
+        if let Some(tests) = &tests {
+            named.push(("tests", bytes_of(tests)?));
+        }
         let result = EffectResult::Room {
             status: decision.status,
             reason: decision.reason,

@@ -42,6 +42,7 @@ mod scout;
 mod second;
 mod setup;
 mod stop;
+mod test_names;
 mod transcript;
 mod view;
 mod workshop;
@@ -62,5 +63,6 @@ pub use ports::{Artifacts, CellChoice, Clock, Home, Ids, Interrupt, Interrupts, 
 pub use records::{Records, RoomRecord, records};
 pub use scout::{base_tree, scout};
 pub use second::{ReproView, ReviewView};
+pub use test_names::TestNames;
 pub use transcript::{TranscriptEntry, transcript};
 pub use view::{ErrorView, GateView, PatchView, View, view};

@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use countersign_gates::{CheckEvidence, RoomEvidence};
 use countersign_kernel::{EffectResult, Event};
 use countersign_store::{Loaded, Store};
-use countersign_types::{Digest, EffectId, Millis, SessionId};
+use countersign_types::{Digest, EffectId, GateStatus, Millis, SessionId};
 
 use crate::checks::BaseSeen;
 use crate::error::EngineError;
 use crate::journal::{read_event, replay};
+use crate::repro::ReproRoom;
+use crate::test_names::TestNames;
 
 /// One room of a turn.
 #[derive(Clone, Debug)]
@@ -24,6 +26,10 @@ pub struct RoomRecord {
     /// What the run that decided wrote, of that room only. Redacted and cut.
     pub stdout: Option<Vec<u8>>,
     pub stderr: Option<Vec<u8>>,
+    /// Its tests by name, of the run that decided.
+    pub tests: Option<TestNames>,
+    /// The reproduction that the agent declared, with its command and what the gate said of it.
+    pub repro: Option<(Vec<String>, GateStatus)>,
 }
 
 /// Everything that a bundle needs besides the view of a session.
@@ -77,6 +83,8 @@ async fn rooms(store: &dyn Store, id: &SessionId, loaded: &Loaded) -> Result<Vec
                         evidence: None,
                         stdout: None,
                         stderr: None,
+                        tests: None,
+                        repro: None,
                     });
                 }
                 base_checks += 1;
@@ -94,9 +102,14 @@ async fn rooms(store: &dyn Store, id: &SessionId, loaded: &Loaded) -> Result<Vec
                 let mut streams = Some((
                     store.payload(id, *seq, "stdout").await.ok(),
                     store.payload(id, *seq, "stderr").await.ok(),
+                    store
+                        .payload(id, *seq, "tests")
+                        .await
+                        .ok()
+                        .and_then(|tests| serde_json::from_slice::<TestNames>(&tests).ok()),
                 ));
                 for room in after {
-                    let (stdout, stderr) = streams.take().unwrap_or_default();
+                    let (stdout, stderr, tests) = streams.take().unwrap_or_default();
                     rooms.push(RoomRecord {
                         check: evidence.check,
                         attempt: Some(attempt),
@@ -104,8 +117,28 @@ async fn rooms(store: &dyn Store, id: &SessionId, loaded: &Loaded) -> Result<Vec
                         evidence: Some(evidence.clone()),
                         stdout,
                         stderr,
+                        tests,
+                        repro: None,
                     });
                 }
+            }
+            Event::EffectCompleted { effect, result: EffectResult::Repro { status, .. } }
+                if seen.insert(*effect) =>
+            {
+                // Without a room nothing was run: nothing was declared, or it was changed.
+                let Ok(bytes) = store.payload(id, *seq, "room").await else { continue };
+                let ran: ReproRoom =
+                    serde_json::from_slice(&bytes).map_err(|error| EngineError::Bug(error.to_string()))?;
+                rooms.push(RoomRecord {
+                    check: 0,
+                    attempt: Some(attempt),
+                    room: ran.room,
+                    evidence: None,
+                    stdout: store.payload(id, *seq, "stdout").await.ok(),
+                    stderr: store.payload(id, *seq, "stderr").await.ok(),
+                    tests: None,
+                    repro: Some((ran.argv, *status)),
+                });
             }
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! A failing test first: the agent's own reproduction, seen to fail on the base, locked, and run again at the end.
 
 use countersign_gates::adapters::Adapter;
-use countersign_gates::{CheckDecision, CheckPlan, ReproLock, RoomRole};
+use countersign_gates::{CheckDecision, CheckPlan, ReproLock, RoomEvidence, RoomRole};
 use countersign_kernel::{EffectResult, Event, ReproMark, Turn};
 use countersign_tree::{Delta, Entry, EntryMode, TreePath};
 use countersign_types::{Digest, GateStatus, JobEnd, Millis, Reason, SessionId};
@@ -206,6 +206,7 @@ impl Workshop<'_> {
             ("detail", decision.detail.clone().into_bytes()),
             ("stdout", cells::kept(&ran.receipt.stdout)),
             ("stderr", cells::kept(&ran.receipt.stderr)),
+            ("room", bytes_of(&ReproRoom { argv: lock.argv.clone(), room: ran.evidence.clone() })?),
         ];
         Ok((result_of(&decision), named))
     }
@@ -227,6 +228,13 @@ impl Workshop<'_> {
         }
         Ok(())
     }
+}
+
+/// The room in which the reproduction ran, as it stands in evidence.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ReproRoom {
+    pub(crate) argv: Vec<String>,
+    pub(crate) room: RoomEvidence,
 }
 
 const fn result_of(decision: &CheckDecision) -> EffectResult {

@@ -187,6 +187,9 @@ fn rooms<'a>(view: &View, records: &'a Records) -> Vec<Room<'a>> {
             let terms = view.session.as_ref().and_then(|session| session.contract.checks.get(check?));
             let argv = match (record.room.role, terms) {
                 (_, None) => Vec::new(),
+                _ if record.repro.is_some() => {
+                    record.repro.as_ref().map(|(argv, _)| argv.clone()).unwrap_or_default()
+                }
                 (RoomRole::HeldOut, Some(terms)) => {
                     terms.held_out.as_ref().map(|held_out| held_out.argv.clone()).unwrap_or_default()
                 }
@@ -196,9 +199,9 @@ fn rooms<'a>(view: &View, records: &'a Records) -> Vec<Room<'a>> {
             Room {
                 result: outcome(record, decides),
                 tree: record.room.tree,
-                passed: Vec::new(),
-                warned: Vec::new(),
-                failed: Vec::new(),
+                passed: record.tests.as_ref().map(|tests| tests.passed.clone()).unwrap_or_default(),
+                warned: record.tests.as_ref().map(|tests| tests.skipped.clone()).unwrap_or_default(),
+                failed: record.tests.as_ref().map(|tests| tests.failed.clone()).unwrap_or_default(),
                 stdout: record.stdout.as_ref().map(|bytes| bytes as &dyn Source),
                 stderr: record.stderr.as_ref().map(|bytes| bytes as &dyn Source),
                 report: None,
@@ -230,6 +233,7 @@ pub(crate) fn named(rooms: &[RoomRecord]) -> Vec<(String, &RoomRecord)> {
 
 fn name(record: &RoomRecord, names: &mut BTreeMap<String, u32>) -> String {
     let role = match record.room.role {
+        _ if record.repro.is_some() => "repro",
         RoomRole::Base => "base",
         RoomRole::Final => "final",
         RoomRole::Control => "control",
@@ -246,6 +250,9 @@ const fn purpose(record: &RoomRecord) -> RoomPurpose {
     if record.attempt.is_none() {
         return RoomPurpose::Base;
     }
+    if record.repro.is_some() {
+        return RoomPurpose::Repro;
+    }
     match record.room.role {
         RoomRole::Base => RoomPurpose::Base,
         RoomRole::Final => RoomPurpose::Final,
@@ -256,6 +263,10 @@ const fn purpose(record: &RoomRecord) -> RoomPurpose {
 
 /// What decides passed if and only if its check did; of the others an exit code is all that is said.
 fn outcome(record: &RoomRecord, decides: bool) -> TestOutcome {
+    if let Some((_, status)) = &record.repro {
+        let passed = *status == countersign_types::GateStatus::Passed;
+        return if passed { TestOutcome::Passed } else { TestOutcome::Failed };
+    }
     let green = match (&record.evidence, decides) {
         (Some(evidence), true) => evidence.cause.is_none(),
         _ => record.room.end == (JobEnd::Exited { code: 0 }),
