@@ -181,7 +181,11 @@ impl Workshop<'_> {
             terms.repeats,
         );
         evidence.rooms = seen.iter().flat_map(|seen| seen.rooms.clone()).collect();
-        let lockfiles = countersign_gates::changed_lockfiles(&base_manifest, &manifest);
+        let lockfiles = countersign_gates::changed_lockfiles(
+            &base_manifest,
+            &manifest,
+            self.contract.environment.setup.as_deref(),
+        );
         let mut refused = countersign_gates::judge_deps(self.contract.deps, &lockfiles);
         if refused.is_none() {
             match self.environment_for(tree, stop).await? {

@@ -10,12 +10,29 @@ use crate::evidence::Cause;
 const MORE: &[&str] =
     &["go.sum", "npm-shrinkwrap.json", "bun.lock", "bun.lockb", "composer.lock", "Gemfile.lock"];
 
-/// Lockfiles that are not the same in both trees.
+/// Files that an environment is made from and that are not the same in both trees: lockfiles, and where a setup makes the
+/// environment, lists of requirements and whatever its command names.
 #[must_use]
-pub fn changed_lockfiles(base: &Manifest, tree: &Manifest) -> Vec<TreePath> {
-    let is_lock =
-        |path: &TreePath| LOCKFILES.iter().chain(MORE).any(|name| path.file_name() == name.as_bytes());
+pub fn changed_lockfiles(base: &Manifest, tree: &Manifest, setup: Option<&[String]>) -> Vec<TreePath> {
+    let is_lock = |path: &TreePath| {
+        let name = path.file_name();
+        LOCKFILES.iter().chain(MORE).any(|lock| name == lock.as_bytes())
+            || setup.is_some_and(|argv| is_list(name) || is_named(path, argv))
+    };
     base.changes_to(tree).into_iter().map(|change| change.path).filter(is_lock).collect()
+}
+
+/// `requirements.txt`, `requirements-dev.txt`: pip's lists, pinned or not.
+fn is_list(name: &[u8]) -> bool {
+    name.starts_with(b"requirements") && (name.ends_with(b".txt") || name.ends_with(b".in"))
+}
+
+/// Whether a word of the command, or of a script in it, is the path.
+fn is_named(path: &TreePath, argv: &[String]) -> bool {
+    let path = path.to_string();
+    let is_word = |word: &str| word.strip_prefix("./").unwrap_or(word) == path;
+    let ends = |c: char| c.is_whitespace() || "'\"=;|&()<>,".contains(c);
+    argv.iter().flat_map(|part| part.split(ends)).any(is_word)
 }
 
 /// What the contract makes of them. None: the check goes on.
@@ -33,4 +50,47 @@ pub fn judge_deps(deps: Deps, changed: &[TreePath]) -> Option<CheckDecision> {
         }
     };
     Some(decision.because(Cause::Dependencies))
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_tree::{Entry, EntryMode};
+    use countersign_types::Digest;
+
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> Manifest {
+        let entry = |(path, content): &(&str, &str)| Entry {
+            path: TreePath::new(*path).unwrap(),
+            mode: EntryMode::File,
+            size: content.len() as u64,
+            digest: Digest::of(content.as_bytes()),
+        };
+        Manifest::new(files.iter().map(entry).collect())
+    }
+
+    #[test]
+    fn what_an_environment_is_made_from_is_told_and_nothing_else() {
+        let names = [
+            "requirements.txt",
+            "tools/deps.list",
+            "Cargo.lock",
+            "src/a.py",
+            "notes.txt",
+            "docs/requirements.md",
+        ];
+        let base = tree(&names.map(|name| (name, "old")));
+        let after = tree(&names.map(|name| (name, "new")));
+        let told = |setup: Option<&[&str]>| -> Vec<String> {
+            let setup: Option<Vec<String>> =
+                setup.map(|argv| argv.iter().map(|word| (*word).to_owned()).collect());
+            changed_lockfiles(&base, &after, setup.as_deref()).iter().map(ToString::to_string).collect()
+        };
+        // Without a setup nothing was made from a list.
+        assert_eq!(told(None), ["Cargo.lock"]);
+        let pip = ["pip", "install", "-r", "requirements.txt"];
+        assert_eq!(told(Some(&pip)), ["Cargo.lock", "requirements.txt"]);
+        let script = ["sh", "-c", "python3 -m venv .venv && .venv/bin/pip install -r ./tools/deps.list"];
+        assert_eq!(told(Some(&script)), ["Cargo.lock", "requirements.txt", "tools/deps.list"]);
+    }
 }

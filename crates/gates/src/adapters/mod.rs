@@ -173,6 +173,12 @@ impl Run {
         match self.report.as_ref().map(|report| &report.source) {
             None => Channel::ExitCode,
             Some(ReportSource::Stdout) => Channel::Stdout,
+            // Our script keeps what the test programs print.
+            Some(ReportSource::File(_))
+                if self.report.as_ref().is_some_and(|report| report.format == ReportFormat::GoTest) =>
+            {
+                Channel::Stdout
+            }
             Some(ReportSource::File(_)) => Channel::Report,
         }
     }

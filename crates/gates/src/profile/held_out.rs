@@ -107,6 +107,11 @@ pub(super) fn read(files: &ProfileFiles, dir: &str) -> Result<Vec<HeldOutCase>, 
         let case = name.trim_end_matches(end).trim_end_matches('.').to_owned();
         parts.entry(case).or_default().insert(end, bytes);
     }
+    if prefix.split('/').any(|part| part == ".." || part == ".") || prefix.starts_with('/') {
+        return Err(ProfileError(format!(
+            "{prefix} leads out of the profile: name a directory inside of it, such as `cases`"
+        )));
+    }
     if parts.is_empty() || parts.len() > MAX_CASES {
         return Err(ProfileError(format!(
             "{prefix} has to hold 1 to {MAX_CASES} cases, and it holds {}",
