@@ -22,7 +22,10 @@ pub(crate) const fn next(reason: Reason) -> &'static str {
         Reason::CheckFailed => {
             "The gate that failed says which; read its output, run again with `--attempts`"
         }
-        Reason::CheckInconclusive => "Raise `--check-timeout` or repair the environment",
+        Reason::CheckInconclusive => {
+            "Raise `--check-timeout` or repair the environment; where the report lacks what it had on the base, look at \
+             what the change does to the process of its tests"
+        }
         Reason::NoTestsRan => "Name a check that runs the tests",
         Reason::TooWeak => "Use a check with more evidence, or ask for less",
         Reason::GateUnverifiable => "The gate's detail says why",
