@@ -118,3 +118,39 @@ fn the_controller_executes_only_the_launcher_and_opens_nothing_of_the_agents() {
         place.seen(&bin, name, &args, vec![tree, place.0.join("repo/answer")], exit);
     }
 }
+
+/// Verification is offline and starts nothing, neither a program of the machine nor one that the bundle names.
+#[test]
+fn verify_starts_no_program_and_asks_no_network() {
+    let test = "verify_starts_no_program_and_asks_no_network";
+    let Some(bin) = std::env::var_os("COUNTERSIGN_TEST_BIN_DIR").map(PathBuf::from) else {
+        eprintln!("SKIPPED: {test}: COUNTERSIGN_TEST_BIN_DIR is not set; `cargo xtask test` sets it");
+        return;
+    };
+    if let Some(why) = strace::why_not() {
+        eprintln!("SKIPPED: {test}: {why}");
+        return;
+    }
+    let dir = std::env::temp_dir().join(format!("countersign-strace-verify-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let place = Place(dir.canonicalize().unwrap());
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/proof/tests/golden/v1.bundle");
+    let trace = place.0.join("trace");
+    let output = Command::new("strace")
+        .args(["-f", "-qq", "-e", "trace=execve,execveat,socket,connect,openat", "-o"])
+        .arg(&trace)
+        .arg(bin.join("countersign"))
+        .args(["verify", "--format", "json"])
+        .arg(golden.canonicalize().unwrap())
+        .env("COUNTERSIGN_HOME", place.0.join("home"))
+        .output()
+        .unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["intact"], true, "{report}");
+    let trace = std::fs::read_to_string(&trace).unwrap();
+    let calls = |name: &str| trace.lines().filter(|line| line.contains(&format!(" {name}("))).count();
+    assert_eq!((calls("execve"), calls("execveat")), (1, 0), "{trace}");
+    assert_eq!((calls("socket"), calls("connect")), (0, 0), "{trace}");
+    // It proves nothing unless the bundle was read under these eyes.
+    assert!(trace.contains("journal.jsonl") && trace.contains("turn.sigstore.json"), "{trace}");
+}

@@ -227,3 +227,63 @@ fn the_page_of_the_command_line_is_what_the_program_says() {
         xtask::docs::CLI_PAGE
     );
 }
+
+/// What `verify` prints with every answer stands in the page of limits, word for word.
+#[test]
+fn the_page_of_limits_says_what_verify_prints() {
+    let source = read("crates/proof/src/verify/mod.rs");
+    let limits = source.split("pub const LIMITS").nth(1).unwrap().split("];").next().unwrap();
+    let limits: Vec<&str> = limits
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix('"').and_then(|line| line.strip_suffix("\",")))
+        .collect();
+    assert_eq!(limits.len(), 4, "{limits:?}");
+    let page = read("docs/limits.md");
+    for limit in limits {
+        assert!(page.contains(&format!("- {limit}\n")), "docs/limits.md does not say: {limit}");
+    }
+}
+
+/// Every name with a number that the program writes is in the table of what stays, and none is there that it does not write.
+#[test]
+fn the_table_of_what_stays_names_every_format() {
+    let page = read("docs/stability.md");
+    let written: BTreeSet<String> = page
+        .lines()
+        .filter(|line| line.starts_with("| "))
+        .flat_map(|line| line.split('|').nth(2).map(quoted).unwrap_or_default())
+        .filter(|name| name.starts_with("countersign."))
+        .map(str::to_owned)
+        .collect();
+    let mut used = BTreeSet::new();
+    for file in files_ending(".rs") {
+        if !file.starts_with("crates/") || !file.contains("/src/") || file.contains("test") {
+            continue;
+        }
+        let text = read(&file);
+        for rest in text.split("\"countersign.").skip(1) {
+            let name: String = rest.chars().take_while(|c| *c != '"').collect();
+            let is_format = name.split_once('/').is_some_and(|(word, number)| {
+                !word.is_empty()
+                    && word.bytes().all(|b| b.is_ascii_lowercase())
+                    && !number.is_empty()
+                    && number.bytes().all(|b| b.is_ascii_digit())
+            });
+            if is_format {
+                used.insert(format!("countersign.{name}"));
+            }
+        }
+    }
+    assert_eq!(written, used);
+    for (file, name) in [
+        ("crates/config/src/preset.rs", "coding@1"),
+        ("crates/config/src/preset.rs", "question@1"),
+        ("crates/config/src/preset.rs", "gate@1"),
+        ("crates/kernel/src/contract.rs", "detectors@1"),
+    ] {
+        assert!(read(file).contains(&format!("\"{name}\"")) && page.contains(&format!("`{name}`")), "{name}");
+    }
+    assert!(
+        read("crates/store/src/line.rs").contains("const LINE_FORMAT: u32 = 1;") && page.contains("`v: 1`")
+    );
+}
