@@ -22,11 +22,11 @@ use countersign_types::{Millis, Money, SessionId, StrengthLevel, Tier, Trust};
 
 pub(crate) use self::agent::AgentArgs;
 pub(crate) use self::config::ConfigCommand;
-pub(crate) use self::delivery::{ApplyArgs, DiffArgs, ExportArgs};
+pub(crate) use self::delivery::{ApplyArgs, AtEnd, DiffArgs, ExportArgs};
 pub(crate) use self::evidence::{KeyCommand, KeyTrustArgs, ReplayArgs, VerifyArgs};
 pub(crate) use self::generated::{CompletionsArgs, GenerateCommand, ManArgs};
 pub(crate) use self::looking::{EventsArgs, ListArgs, ReportArgs, ShowArgs, WatchArgs};
-pub(crate) use self::profile::{ProfileCheckArgs, ProfileCommand, ProfileNewArgs, ProjectArgs};
+pub(crate) use self::profile::{InitArgs, ProfileCheckArgs, ProfileCommand, ProfileNewArgs, ProjectArgs};
 pub(crate) use crate::args::review::ReviewArgs;
 use crate::refusal::Refusal;
 use crate::{terminal, text};
@@ -46,6 +46,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// The first step in a project: find how it is tested, and write that down as a profile of your own
+    Init(InitArgs),
     /// Let an agent do a task, and judge what it delivers
     Run(Box<RunArgs>),
     /// Judge finished work that anyone made: a branch, a patch or a directory. No model is called unless one reviews
@@ -347,6 +349,9 @@ pub(crate) struct RunArgs {
     /// Accept the agent's word: the outcome is `answered` and claims nothing
     #[arg(long)]
     pub(crate) no_check: bool,
+    /// What becomes of the patch when it is over; the outcome stays what it is
+    #[arg(long, value_enum, default_value_t = AtEnd::Keep)]
+    pub(crate) at_end: AtEnd,
 }
 
 /// The work: exactly one of three.

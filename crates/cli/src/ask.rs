@@ -21,6 +21,12 @@ impl Terminal {
         rustix::fs::open("/dev/tty", flags, Mode::empty()).ok().map(|fd| Self(File::from(fd)))
     }
 
+    /// Writes `text` and a newline.
+    pub(crate) fn say(&mut self, text: &str) {
+        // A terminal that went away gives no answer either.
+        let _gone = self.0.write_all(format!("{text}\n").as_bytes());
+    }
+
     /// Asks and reads one line, trimmed. None: the terminal went away, or the answer is no text or too long. What was
     /// typed before the question is no answer to it.
     pub(crate) fn ask(&mut self, question: &str) -> Option<String> {

@@ -69,6 +69,7 @@ fn main() -> ExitCode {
 
 fn dispatch(cli: Cli) -> u8 {
     match cli.command {
+        Command::Init(args) => profile::init(&args),
         Command::Run(args) => run::run(&args),
         Command::Gate(args) => gate::gate(&args),
         Command::Ask(args) => run::ask(&args),

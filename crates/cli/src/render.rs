@@ -1,13 +1,13 @@
 //! Results as people and programs read them.
 
 use countersign_engine::{Claim, ClaimVerdict};
-use countersign_types::{GateStatus, Outcome, Tier};
+use countersign_types::{GateStatus, Outcome, Reason, Tier};
 use serde::Serialize;
 
 use crate::args::Format;
 use crate::refusal::Refusal;
 use crate::result::RunResult;
-use crate::{report, terminal, text};
+use crate::{hint, report, terminal, text};
 
 /// Lines of a gate's own words behind a run; `show` has all of them.
 const STOPPED_LINES: usize = 12;
@@ -27,6 +27,9 @@ pub(crate) fn result(format: Format, result: &RunResult) {
             if let Some(error) = &result.error {
                 terminal::err_line(&format!("error: {}", text::safe(&error.message)));
             }
+            if let Some(advice) = advice(result) {
+                terminal::err_line(&format!("hint: {advice}"));
+            }
             for note in &result.degraded {
                 terminal::err_line(&format!("note: {}", text::safe(note)));
             }
@@ -40,6 +43,13 @@ pub(crate) fn result(format: Format, result: &RunResult) {
         Format::Markdown => terminal::out_bytes(report::markdown(result, None).as_bytes()),
         Format::Json | Format::Ndjson => machine(format, result),
     }
+}
+
+/// What to do where something did not go well. A message about a command line says that itself.
+fn advice(result: &RunResult) -> Option<&'static str> {
+    let reason = result.reason.and_then(hint::reason)?;
+    let well = matches!(reason.outcome(), Outcome::Verified | Outcome::Answered);
+    (!well && reason != Reason::Usage).then(|| hint::next(reason))
 }
 
 /// Prints the one JSON object, or the line that ends a stream of events.
@@ -163,7 +173,7 @@ pub(crate) fn summary(result: &RunResult) -> String {
 mod tests {
     use super::*;
     use crate::result::{self, PatchResult, UsageResult};
-    use countersign_types::{Digest, Reason, SessionId, Strength, StrengthLevel};
+    use countersign_types::{Digest, SessionId, Strength, StrengthLevel};
 
     fn id() -> SessionId {
         SessionId::new("s-20261130-005320-ababab").unwrap()
@@ -195,6 +205,15 @@ mod tests {
         insta::assert_json_snapshot!("refused", RunResult::refused(Some(id()), Some(b"t"), &armed, &refusal));
         insta::assert_json_snapshot!("verified", verified());
         insta::assert_json_snapshot!("bug", RunResult::bug("index out of bounds at x.rs:1"));
+    }
+
+    #[test]
+    fn whatever_does_not_go_well_comes_with_what_to_do() {
+        for reason in Reason::ALL {
+            let told = advice(&RunResult::refused(None, None, &[], &Refusal::new(*reason, "")));
+            let well = matches!(reason.outcome(), Outcome::Verified | Outcome::Answered);
+            assert_eq!(told.is_none(), well || *reason == Reason::Usage, "{reason}");
+        }
     }
 
     #[test]

@@ -172,3 +172,36 @@ fn a_report_has_outcome_gates_diff_cost_and_next_step() {
         "{report}"
     );
 }
+
+#[test]
+fn every_refusal_says_what_where_and_what_to_do() {
+    let Some(place) = project::place("every_refusal_says_what_where_and_what_to_do") else { return };
+    place.write("repo/file", "x\n");
+    let unknown = ["show", "diff", "apply", "report", "watch", "events", "resume"]
+        .map(|command| (vec![command, "s-1"], "there is no session s-1", "`countersign list`"));
+    let run = |extra: &[&'static str]| [&["run", "t", "--repo", "repo"], extra].concat();
+    let gate = |extra: &[&'static str]| [&["gate", "--trust", "reviewed", "--tree", "repo"], extra].concat();
+    let trusted = |extra: &[&'static str]| run(&[&["--trust", "trusted-local"], extra].concat());
+    let others = [
+        (vec!["export", "s-1", "out"], "there is no session s-1", "`countersign list`"),
+        (vec!["show", "../x"], "'../x'", "1 to 64 of a-z"),
+        (vec!["nonsense"], "'nonsense'", "--help"),
+        (vec!["run", "--bogus"], "'--bogus'", "--help"),
+        (run(&[]), "no trust level", "--trust LEVEL"),
+        (trusted(&["--no-check"]), "no model", "--model provider:model"),
+        (trusted(&["--check", "a | b"]), "--check", "--check-argv"),
+        (trusted(&["--config", "/nowhere"]), "/nowhere", "hint: "),
+        (gate(&["--repo", "repo", "--profile", "nope"]), "nope", "countersign profile"),
+        (gate(&["--repo", "/nowhere", "--check", "x"]), "/nowhere", "hint: "),
+        (vec!["verify", "repo"], "repo is no bundle", "`countersign show SESSION`"),
+        (vec!["key", "show", "/nowhere"], "/nowhere", "hint: "),
+        (vec!["profile", "show", "nope"], "`nope`", "`countersign profile register DIR`"),
+        (vec!["profile", "register", "repo"], "repo", "hint: "),
+        (vec!["init", "--trust", "reviewed", "--repo", "/nowhere"], "/nowhere", "--repo takes"),
+    ];
+    for (args, what, advice) in unknown.into_iter().chain(others) {
+        let ended = place.run(&args);
+        assert_eq!(ended.code, Some(1), "{args:?}: {ended:?}");
+        assert!(ended.stderr.contains(what) && ended.stderr.contains(advice), "{args:?}: {ended:?}");
+    }
+}

@@ -59,6 +59,7 @@ pub use error::EngineError;
 pub use journal::{NewSession, refuse, submit};
 pub use mutants::{Mutants, Survivor};
 pub use observe::{Observer, Trace};
+pub use perform::PATCH_FILE;
 pub use ports::{Artifacts, CellChoice, Clock, Home, Ids, Interrupt, Interrupts, Ports, Profiles, Sources};
 pub use records::{Records, RoomRecord, records};
 pub use scout::{base_tree, scout};

@@ -11,7 +11,8 @@ use crate::stop::Stop;
 use crate::workshop::Workshop;
 
 /// Name of the patch below the session's directory.
-pub(crate) const PATCH_FILE: &str = "patch.diff";
+/// The patch of a turn, below its session's directory.
+pub const PATCH_FILE: &str = "patch.diff";
 
 /// One effect's receipt with the texts that go beside it.
 pub(crate) struct Done {

@@ -1,10 +1,13 @@
 //! `apply`: brings a session's patch into the user's work tree. This is the one place where git runs outside a cell, on
 //! the user's own repository, because the user said so; what its configuration could start is switched off.
 
+mod at_end;
 mod commit;
 mod git;
 mod moved;
 mod starting;
+
+pub(crate) use self::at_end::{at_end, can_ask};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -43,6 +46,15 @@ enum Consent {
     Asked,
 }
 
+/// What came of it.
+#[derive(Debug)]
+enum Done {
+    /// For people, in one line.
+    Said(String),
+    /// Nothing, and why was said.
+    Not,
+}
+
 pub(crate) fn apply(args: &ApplyArgs) -> u8 {
     match execute(args) {
         Ok(code) => code,
@@ -69,7 +81,14 @@ fn execute(args: &ApplyArgs) -> Result<u8, Refusal> {
         _ => How::WorkTree,
     };
     let consent = if args.accept_self_starting { Consent::Given } else { Consent::Asked };
-    deliver(&home, &view, &patch, args.repo.as_deref(), how, consent, args.message.as_deref())
+    let done = deliver(&home, &view, &patch, args.repo.as_deref(), how, consent, args.message.as_deref())?;
+    Ok(match done {
+        Done::Said(line) => {
+            terminal::out_line(&line);
+            exit::DONE
+        }
+        Done::Not => exit::NEGATIVE,
+    })
 }
 
 fn of_session(home: &Home, id: &SessionId) -> Result<(View, Vec<u8>), Refusal> {
@@ -90,7 +109,7 @@ fn deliver(
     how: How,
     consent: Consent,
     subject: Option<&str>,
-) -> Result<u8, Refusal> {
+) -> Result<Done, Refusal> {
     let (id, outcome) = (&view.id, view.outcome.map_or("no outcome", |(outcome, _)| outcome.as_str()));
     // Ours, strictly: what git would read otherwise is refused before git sees it.
     let patch = Patch::parse(bytes)
@@ -110,7 +129,7 @@ fn deliver(
     }
     let not_applied = |why: &str| {
         explain(home, view, &patch, &git, why);
-        Ok(exit::NEGATIVE)
+        Ok(Done::Not)
     };
     // The index has to agree with the work tree where both are changed.
     let target: &[&str] = if how == How::Commit { &["--index"] } else { &[] };
@@ -123,8 +142,7 @@ fn deliver(
         return not_applied(&why);
     }
     if how == How::Check {
-        terminal::out_line(&format!("the patch of {id} ({outcome}) applies to {}", dir.display()));
-        return Ok(exit::DONE);
+        return Ok(Done::Said(format!("the patch of {id} ({outcome}) applies to {}", dir.display())));
     }
     if !starting.is_empty() && consent == Consent::Asked {
         agreed(id)?;
@@ -146,7 +164,7 @@ fn deliver(
                  else. `git commit` commits it.\n{}",
                 text::safe(why.trim_end())
             ));
-            return Ok(exit::NEGATIVE);
+            return Ok(Done::Not);
         }
         if made.unsigned {
             terminal::err_line(
@@ -155,11 +173,9 @@ fn deliver(
             );
         }
         let (commit, dir) = (made.short(), dir.display());
-        terminal::out_line(&format!("committed the patch of {id} ({outcome}) as {commit} in {dir}"));
-        return Ok(exit::DONE);
+        return Ok(Done::Said(format!("committed the patch of {id} ({outcome}) as {commit} in {dir}")));
     }
-    terminal::out_line(&format!("applied the patch of {id} ({outcome}) to {}", dir.display()));
-    Ok(exit::DONE)
+    Ok(Done::Said(format!("applied the patch of {id} ({outcome}) to {}", dir.display())))
 }
 
 fn told(starting: &BTreeMap<String, String>) -> Vec<String> {

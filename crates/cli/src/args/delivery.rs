@@ -1,8 +1,8 @@
-//! Arguments of what hands a session's work over: `diff`, `apply`, `export`.
+//! Arguments of what hands a session's work over: `diff`, `apply`, `export`, and `--at-end` of `run`.
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use countersign_types::SessionId;
 
 use super::TextOrJson;
@@ -46,4 +46,17 @@ pub(crate) struct ExportArgs {
     pub(crate) dir: PathBuf,
     #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
     pub(crate) format: TextOrJson,
+}
+
+/// What becomes of the patch when a run is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AtEnd {
+    /// Show how it ended, and ask on the terminal
+    Ask,
+    /// It waits for `countersign apply`
+    Keep,
+    /// One commit in the repository, if a check has passed
+    Commit,
+    /// It is removed; the evidence keeps it
+    Discard,
 }

@@ -1,4 +1,4 @@
-//! Arguments of `profile`.
+//! Arguments of `profile` and `init`.
 
 use std::path::PathBuf;
 
@@ -39,7 +39,7 @@ pub(crate) struct ProfileNewArgs {
 /// A project that is looked at, not worked on.
 #[derive(Debug, Args)]
 pub(crate) struct ProjectArgs {
-    /// The project: a git repository or a plain directory [default of `new`: the current directory]
+    /// The project: a git repository or a plain directory [default of `new` and `init`: the current directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) repo: Option<PathBuf>,
     /// The commit to look at [default: HEAD]
@@ -87,4 +87,19 @@ pub(crate) struct ProfileCheckArgs {
     pub(crate) project: ProjectArgs,
     #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
     pub(crate) format: TextOrJson,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    #[command(flatten)]
+    pub(crate) project: ProjectArgs,
+    /// The profile's name [default: the project's directory's]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// The command that judges, split into words [default: what the project's files say]
+    #[arg(long, value_name = "CMD")]
+    pub(crate) check: Option<String>,
+    /// Only show what would be written
+    #[arg(long)]
+    pub(crate) print: bool,
 }

@@ -1,5 +1,6 @@
 //! `profile`: makes, keeps and looks at profiles.
 
+mod init;
 mod look;
 mod new;
 mod store;
@@ -11,6 +12,7 @@ use countersign_kernel::contract::ProfileRef;
 use countersign_types::{Digest, Reason};
 use serde::Serialize;
 
+pub(crate) use self::init::init;
 pub(crate) use self::store::ProfileStore;
 use crate::args::{Format, ProfileCommand, TextOrJson};
 use crate::refusal::Refusal;

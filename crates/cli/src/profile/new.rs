@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::Path;
 
+use countersign_engine::StartingCheck;
 use countersign_gates::profile::{ProfileCheck, ProfileFiles, ProfileTerms};
 use countersign_types::Reason;
 
 use super::unusable;
-use crate::args::ProfileNewArgs;
+use crate::args::{ProfileNewArgs, ProjectArgs};
 use crate::refusal::Refusal;
 use crate::{run, terminal, text};
 
@@ -26,63 +27,66 @@ pub(super) fn new(args: &ProfileNewArgs) -> Result<(), Refusal> {
         Some(name) => name.clone(),
         None => named_like(&args.dir)?,
     };
-    if !ProfileTerms::is_name(&name) {
-        return Err(Refusal::usage(format!(
-            "`{}` is no profile's name: lower-case letters, digits, `.`, `_` and `-`, at most 64; give one with --name",
-            text::one_line(&name, text::LINE)
-        )));
-    }
+    is_name(&name)?;
     if crate::files::exists(&args.dir) {
         return Err(Refusal::usage(format!(
             "{} is there already: name a new directory, or change what is in that one",
             args.dir.display()
         )));
     }
-    let terms = match &args.check {
-        Some(check) => {
-            let argv = countersign_config::split_words(check)
-                .map_err(|error| Refusal::usage(format!("--check cannot be split into words: {error}")))?;
-            starting(&name, argv)
-        }
-        None => {
-            let found = run::scout(&args.project)?;
-            let (repo, refuse) = (shown_repo(args), |what: String| Err(Refusal::new(Reason::NoCheck, what)));
-            match found.as_slice() {
-                [one] => one.profile(&name),
-                [] => {
-                    return refuse(format!(
-                        "the files of {repo} name no way to test it: give one with --check"
-                    ));
-                }
-                all => {
-                    let ways = all.iter().map(|one| {
-                        format!(
-                            "`{}` ({})",
-                            text::command(&one.check),
-                            text::one_line(&one.because, text::LINE)
-                        )
-                    });
-                    return refuse(format!(
-                        "the files of {repo} name {} ways to test it: {}. Choose one with --check",
-                        all.len(),
-                        ways.collect::<Vec<_>>().join(", ")
-                    ));
-                }
-            }
-        }
-    };
+    let (terms, _) = terms(&name, args.check.as_deref(), &args.project)?;
     write(&args.dir, &terms).map_err(|error| unusable(format!("{}: {error}", args.dir.display())))?;
     terminal::out_line(&args.dir.join(ProfileFiles::MAIN).display().to_string());
     terminal::err_line(&format!(
         "the check is `{}`; look the file over, then `countersign profile check {dir}` and `countersign profile register {dir}`",
-        text::safe(&terms.checks.first().map(|check| text::command(&check.argv)).unwrap_or_default()),
+        text::safe(&shown_check(&terms)),
         dir = text::quoted(&args.dir.display().to_string())
     ));
     Ok(())
 }
 
-fn shown_repo(args: &ProfileNewArgs) -> String {
-    args.project.repo.as_deref().unwrap_or(Path::new(".")).display().to_string()
+pub(super) fn is_name(name: &str) -> Result<(), Refusal> {
+    if ProfileTerms::is_name(name) {
+        return Ok(());
+    }
+    Err(Refusal::usage(format!(
+        "`{}` is no profile's name: lower-case letters, digits, `.`, `_` and `-`, at most 64; give one with --name",
+        text::one_line(name, text::LINE)
+    )))
+}
+
+/// The first check, as a person would type it.
+pub(super) fn shown_check(terms: &ProfileTerms) -> String {
+    terms.checks.first().map(|check| text::command(&check.argv)).unwrap_or_default()
+}
+
+/// What a profile begins with, and why: the named check, or what the project's own files say if they say one thing.
+pub(super) fn terms(
+    name: &str,
+    check: Option<&str>,
+    project: &ProjectArgs,
+) -> Result<(ProfileTerms, String), Refusal> {
+    if let Some(check) = check {
+        let argv = countersign_config::split_words(check)
+            .map_err(|error| Refusal::usage(format!("--check cannot be split into words: {error}")))?;
+        return Ok((starting(name, argv), "--check says so".to_owned()));
+    }
+    let found = run::scout(project)?;
+    let repo = project.repo.as_deref().unwrap_or(Path::new(".")).display();
+    let refuse = |what: String| Err(Refusal::new(Reason::NoCheck, what));
+    let because = |one: &StartingCheck| text::one_line(&one.because, text::LINE);
+    match found.as_slice() {
+        [one] => Ok((one.profile(name), because(one))),
+        [] => refuse(format!("the files of {repo} name no way to test it: give one with --check")),
+        all => {
+            let ways = all.iter().map(|one| format!("`{}` ({})", text::command(&one.check), because(one)));
+            refuse(format!(
+                "the files of {repo} name {} ways to test it: {}. Choose one with --check",
+                all.len(),
+                ways.collect::<Vec<_>>().join(", ")
+            ))
+        }
+    }
 }
 
 fn named_like(dir: &Path) -> Result<String, Refusal> {
@@ -105,10 +109,15 @@ fn starting(name: &str, argv: Vec<String>) -> ProfileTerms {
     }
 }
 
-fn write(dir: &Path, terms: &ProfileTerms) -> std::io::Result<()> {
+/// The text of a profile's main file.
+pub(super) fn text_of(terms: &ProfileTerms) -> std::io::Result<String> {
     let mut text = serde_json::to_string_pretty(terms).map_err(std::io::Error::from)?;
     text.push('\n');
+    Ok(text)
+}
+
+pub(super) fn write(dir: &Path, terms: &ProfileTerms) -> std::io::Result<()> {
     fs::create_dir_all(dir)?;
-    fs::write(dir.join(ProfileFiles::MAIN), text)?;
+    fs::write(dir.join(ProfileFiles::MAIN), text_of(terms)?)?;
     fs::write(dir.join("HELD-OUT.txt"), HELD_OUT)
 }

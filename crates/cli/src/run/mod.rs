@@ -25,7 +25,7 @@ use countersign_tree::Manifest;
 use countersign_types::{GateKey, Reason, SessionId, StrengthLevel, Tier};
 
 use crate::args::{
-    self, AskArgs, CommonArgs, Expect, Format, JudgeArgs, ProjectArgs, ReviewArgs, RunArgs, TaskArgs,
+    self, AskArgs, AtEnd, CommonArgs, Expect, Format, JudgeArgs, ProjectArgs, ReviewArgs, RunArgs, TaskArgs,
     WorkArgs,
 };
 use crate::home::Home;
@@ -37,7 +37,9 @@ use crate::run::checks::Commands;
 use crate::run::model::Model;
 use crate::run::session::Prepared;
 use crate::signals::Signals;
-use crate::{render, report, terminal};
+use crate::{apply, render, report, terminal};
+
+pub(crate) use self::settings::user_file;
 
 /// What a command line asks for, `run` and `ask` in one shape.
 #[derive(Clone, Debug)]
@@ -69,6 +71,7 @@ pub(crate) struct Wish<'a> {
     pub(crate) mutants: u32,
     pub(crate) review: Option<&'a ReviewArgs>,
     pub(crate) repro_first: bool,
+    pub(crate) at_end: AtEnd,
     /// Finished work that is judged; nobody works on it then.
     pub(crate) work: Option<&'a WorkArgs>,
     /// The contract that a judgement is repeated from; it says how the work is judged, in place of flags.
@@ -84,6 +87,7 @@ impl<'a> Wish<'a> {
             no_check: args.no_check,
             review: Some(&args.review),
             repro_first: args.repro_first,
+            at_end: args.at_end,
             ..Self::judging(&CODING, &args.what, &args.common, &args.judge)
         }
     }
@@ -121,6 +125,7 @@ impl<'a> Wish<'a> {
             mutants: judge.mutants,
             review: None,
             repro_first: false,
+            at_end: AtEnd::Keep,
             work: None,
             terms: None,
             anew: None,
@@ -164,6 +169,7 @@ impl<'a> Wish<'a> {
             mutants: 0,
             review: None,
             repro_first: false,
+            at_end: AtEnd::Keep,
             work: None,
             terms: None,
             anew: None,
@@ -197,7 +203,9 @@ impl<'a> Wish<'a> {
 pub(crate) use explain::explain;
 
 pub(crate) fn run(args: &RunArgs) -> u8 {
-    command(&Wish::run(args), args.common.format)
+    let result = told(&Wish::run(args), args.common.format);
+    apply::at_end(args.at_end, &result);
+    result.code()
 }
 
 pub(crate) fn ask(args: &AskArgs) -> u8 {
@@ -205,12 +213,17 @@ pub(crate) fn ask(args: &AskArgs) -> u8 {
 }
 
 pub(crate) fn command(wish: &Wish<'_>, format: Format) -> u8 {
+    told(wish, format).code()
+}
+
+/// Runs one turn, and prints its result.
+fn told(wish: &Wish<'_>, format: Format) -> RunResult {
     let mut result = execute(wish, None);
     if let Some(path) = &wish.common.report {
         report::write(path, &mut result);
     }
     render::result(format, &result);
-    result.code()
+    result
 }
 
 /// What is known of a run while it is set up, for the record of one that is refused.
@@ -309,6 +322,7 @@ fn prepare(
     signals: &Arc<Signals>,
     runtime: &tokio::runtime::Runtime,
 ) -> Result<Prepared, Refusal> {
+    apply::can_ask(wish.at_end)?;
     if let Some(path) = &wish.common.report {
         report::writable(path)?;
     }

@@ -242,6 +242,12 @@ pub(crate) fn patch(
     let refuse = |what: String| {
         Refusal::new(Reason::Store, format!("the patch {} is of no use: {what}", path.display()))
     };
+    if !crate::files::exists(&path) {
+        return Err(Refusal::usage(format!(
+            "the patch of session {id} is gone: it was discarded when the run ended, or removed; the evidence still holds it \
+             as patch.diff (`countersign show {id} --format json` names the bundle)"
+        )));
+    }
     let bytes = crate::files::read_regular(&path, patch.bytes).map_err(refuse)?;
     if Digest::of(&bytes) != patch.digest {
         return Err(refuse("its bytes are not those that the journal recorded".to_owned()));

@@ -67,7 +67,7 @@ fn user_config(named: Option<&Path>) -> Result<UserConfig, Refusal> {
 }
 
 /// A file of the user's own in the XDG configuration directory.
-pub(super) fn user_file(name: &str) -> Option<PathBuf> {
+pub(crate) fn user_file(name: &str) -> Option<PathBuf> {
     let xdg = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let dir = xdg.or_else(|| home::user_home().map(|home| home.join(".config")))?;
     Some(dir.join("countersign").join(name))
