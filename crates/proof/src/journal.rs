@@ -46,16 +46,23 @@ impl Chain {
         Self { session: session.clone(), seq: 0, head: genesis, part: Vec::new() }
     }
 
-    pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), JournalError> {
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), JournalError> {
+        self.feed_each(bytes, |_| ())
+    }
+
+    /// As [`Self::feed`], and shows each whole line that follows its predecessor, without its newline.
+    pub fn feed_each(&mut self, mut bytes: &[u8], mut see: impl FnMut(&[u8])) -> Result<(), JournalError> {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
             bytes = rest;
             if self.part.is_empty() {
                 self.line(line)?;
+                see(line);
             } else {
                 let mut whole = std::mem::take(&mut self.part);
                 whole.extend_from_slice(line);
                 self.line(&whole)?;
+                see(&whole);
             }
         }
         self.part.extend_from_slice(bytes);

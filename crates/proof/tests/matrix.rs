@@ -212,6 +212,7 @@ const ROWS: &[&str] = &[
     "a replayed verdict of another turn, insider",
     "a failure's result shown as success, insider",
     "a turn turned to verified over a failed room, by all keys",
+    "everything but the journal turned to verified, by all keys",
     "a file added",
     "a link in a file's place",
     "the journal cut at an event, insider",

@@ -428,19 +428,68 @@ class Bundle:
             return
         session = self.header["session"]
         seq, head = 0, "sha256:" + sha256(f"countersign journal genesis 1\n{session}\n".encode())
-        lines = data.split(b"\n")
+        lines, events = data.split(b"\n"), []
         for line in lines[:-1]:
             try:
-                event = json.loads(line)
-                if (event["session"], event["seq"], event["prev"]) != (session, seq + 1, head):
+                event = parse(line, canonical=True)
+                if not same([event["session"], event["seq"], event["prev"]], [session, seq + 1, head]):
                     return self.tell("journal")
-            except (ValueError, KeyError, TypeError):
+            except (Wrong, KeyError, TypeError):
                 return self.tell("journal")
+            events.append(event)
             seq, head = seq + 1, "sha256:" + sha256(line)
         if lines[-1]:
             return self.tell("journal")
-        if turn and turn["journal"] != {"seq": seq, "head": head}:
+        if turn and not same(turn["journal"], {"seq": seq, "head": head}):
             self.tell("journal_head")
+        if turn and not self.account(turn, events):
+            self.tell("journal_turn")
+
+    def account(self, turn, events):
+        """Whether the journal tells the turn that is signed. Only events count whose data name them."""
+        told, gates, ends = {}, {}, []
+        for event in events:
+            data = event.get("data")
+            kind = data.get("event") if isinstance(data, dict) else None
+            if not isinstance(kind, str):
+                continue
+            if event.get("kind") != kind:
+                self.tell("journal")
+                continue
+            told["any"] = True
+            if kind in ("attempt_begun", "attempt_returned"):
+                gates = {}
+            if kind == "attempt_returned":
+                told["sealed"] = told["patch"] = None
+            elif kind == "session_opened":
+                told["contract"] = data.get("contract")
+            elif kind == "turn_queued":
+                told["task"] = data.get("input")
+            elif kind == "gate_decided" and data.get("gate") in list(GATES):
+                gates[data["gate"]] = {"status": data.get("status"), "reason": data.get("reason")}
+            elif kind == "turn_ended":
+                ends.append((event is events[-1], event.get("at"), data))
+            elif kind == "effect_completed":
+                result = data.get("result")
+                if result == "import":
+                    told["commit"], told["base"] = data.get("commit"), data.get("tree")
+                elif result in ("seal", "candidate") and same(data.get("unsealable"), 0):
+                    told["sealed"] = data.get("tree")
+                elif result == "patch":
+                    told["patch"] = data.get("patch")
+        if not told:
+            return True
+        if len(ends) != 1 or not ends[0][0]:
+            return False
+        _last, at, data = ends[0]
+        good = same(rfc3339(at), turn["ended_at"])
+        good &= all(same(data.get(key), turn[key]) for key in ("turn", "outcome", "reason", "strength", "rescued_from"))
+        good &= all(same(gates[key], gate) if key in gates else gate["status"] in ("absent", "not_reached")
+                    for key, gate in turn["gates"].items())
+        good &= same(told.get("contract"), turn["contract"]) and same(told.get("commit"), turn["base_commit"])
+        good &= all(turn[key] is None or same(told.get(word), turn[key])
+                    for word, key in (("base", "base_tree"), ("sealed", "final_tree")))
+        return good and all(None in (turn[key], told.get(key)) or same(told[key], turn[key]) for key in ("task", "patch"))
 
     # base + patch = final.
 
@@ -505,6 +554,19 @@ class Bundle:
         except Wrong as wrong:
             self.tell(str(wrong))
         return not self.findings
+
+
+def same(one, other):
+    """As JSON: true is not 1, and the order of keys is nothing."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def rfc3339(millis):
+    """Of milliseconds since 1970, to whole seconds; beyond the year 9999 its last second. None: it is no such number."""
+    if type(millis) is not int or not 0 <= millis < 1 << 64:
+        return None
+    at = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=min(millis // 1000, 253402300799))
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def sha(thing):

@@ -137,6 +137,11 @@ pub enum Finding {
         signed: u64,
     },
 
+    /// The journal tells another turn than the one that is signed.
+    JournalTurn {
+        why: String,
+    },
+
     // The tree.
     Manifest {
         path: String,
@@ -228,6 +233,7 @@ impl fmt::Display for Finding {
                     "the journal ends with event {seq}; the signed head is another one, of event {signed}"
                 )
             }
+            Self::JournalTurn { why } => write!(f, "the journal tells another turn: {why}"),
             Self::Manifest { path } => write!(f, "`{path}` is no manifest"),
             Self::Patch { line, why } => write!(f, "line {line} of the patch: {why}"),
             Self::PatchBase { path } => write!(f, "the patch does not fit the base at `{path}`"),

@@ -4,6 +4,7 @@
 //! base + patch = final? Who signed it: nobody, somebody unknown, or a key of the trust file? And does it show what a
 //! [`Policy`] asks for? What a signature does not say is in [`LIMITS`].
 
+mod account;
 mod contents;
 mod extra;
 mod files;
@@ -147,12 +148,13 @@ fn check(files: Files, options: &Options<'_>, findings: &mut Vec<Finding>) -> Re
     statements::check(&bundle, &read, &mut buffer, findings);
     report.claims = read.turn.as_ref().map(|(_, turn)| Claims::of(&turn.predicate));
     report.verdict = read.verdict.as_ref().map(|(_, verdict)| verdict.clone());
-    let head = stream::all(&bundle, &mut buffer, findings);
-    if let (Some(head), Some((_, turn))) = (head, &read.turn) {
+    let journal = stream::all(&bundle, &mut buffer, findings);
+    if let (Some((head, account)), Some((_, turn))) = (journal, &read.turn) {
         let signed = turn.predicate.journal;
         if head != signed {
             findings.push(Finding::JournalHead { seq: head.seq, signed: signed.seq });
         }
+        account.hold_against(&turn.predicate, findings);
     }
     report.passed_by = extra::passed_by(&bundle, &read, keys.as_ref(), report.digest, options, findings);
     report

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use countersign_types::Digest;
 
+use super::account::Account;
 use super::tree::{Applied, Plan};
 use super::{Bundle, Finding, tree};
 use crate::journal::Chain;
@@ -23,7 +24,7 @@ struct Shared<'a> {
     plan: Option<&'a Plan<'a>>,
     findings: Mutex<Vec<Finding>>,
     applied: Mutex<Vec<Applied>>,
-    head: Mutex<Option<JournalHead>>,
+    journal: Mutex<Option<(JournalHead, Account)>>,
 }
 
 /// Something to be read, or a new file to be made from the patch alone.
@@ -32,8 +33,13 @@ enum Job<'a> {
     New(usize),
 }
 
-/// Checks every file that was not read before, and the tree. Gives the end of the journal when its chain is whole.
-pub(super) fn all(bundle: &Bundle, buffer: &mut Vec<u8>, findings: &mut Vec<Finding>) -> Option<JournalHead> {
+/// Checks every file that was not read before, and the tree. Gives the end of the journal and what it tells when its
+/// chain is whole.
+pub(super) fn all(
+    bundle: &Bundle,
+    buffer: &mut Vec<u8>,
+    findings: &mut Vec<Finding>,
+) -> Option<(JournalHead, Account)> {
     let sealed = bundle.is_sealed();
     let patch_bytes = if sealed { bundle.load(PATCH, buffer, findings) } else { None };
     let manifest = |path: &str, buffer: &mut Vec<u8>, findings: &mut Vec<Finding>| {
@@ -80,7 +86,7 @@ pub(super) fn all(bundle: &Bundle, buffer: &mut Vec<u8>, findings: &mut Vec<Find
         plan: plan.as_ref(),
         findings: Mutex::default(),
         applied: Mutex::default(),
-        head: Mutex::default(),
+        journal: Mutex::default(),
     };
     let next = AtomicUsize::new(0);
     let threads =
@@ -101,7 +107,7 @@ pub(super) fn all(bundle: &Bundle, buffer: &mut Vec<u8>, findings: &mut Vec<Find
     if let Some(plan) = &plan {
         plan.compare(inner(shared.applied), findings);
     }
-    inner(shared.head)
+    inner(shared.journal)
 }
 
 /// A thread that panicked would have ended the scope already.
@@ -139,10 +145,11 @@ impl Shared<'_> {
     fn journal(&self, path: &str, buffer: &mut Vec<u8>) {
         debug_assert_eq!(path, JOURNAL);
         let mut chain = Chain::new(&self.bundle.header.session);
+        let mut account = Account::default();
         let mut walked = Ok(());
         let read = self.bundle.files.stream(path, buffer, |piece| {
             if walked.is_ok() {
-                walked = chain.feed(piece);
+                walked = chain.feed_each(piece, |line| account.see(line));
             }
         });
         match read {
@@ -150,7 +157,7 @@ impl Shared<'_> {
             // Other bytes: what is wrong inside of them says nothing more.
             Ok(digest) if self.bundle.sums.get(path) != Some(&digest) => self.compare(path, digest),
             Ok(_) => match walked.and_then(|()| chain.finish()) {
-                Ok(head) => *lock(&self.head) = Some(head),
+                Ok(head) => *lock(&self.journal) = Some((head, account)),
                 Err(e) => self.tell(Finding::Journal { seq: e.seq, why: e.why.to_owned() }),
             },
         }

@@ -17,7 +17,7 @@ use countersign_types::{
     Digest, GateKey, GateStatus, Millis, Reason, SessionId, Strength, StrengthLevel, Tier, TierProperty,
     Trust,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Files;
 
@@ -88,15 +88,20 @@ pub fn blobs(files: &Files) -> BTreeMap<Digest, Vec<u8>> {
     files.values().map(|(_, bytes)| (Digest::of(bytes), bytes.clone())).collect()
 }
 
-/// A chain of events of the right form.
+/// A chain of events of the right form that tells nothing of a turn, as in the golden bundle.
 pub fn journal(session: &str, events: u64) -> Vec<u8> {
+    let event = |seq| (1_796_040_000_000 + seq, "effect_completed".to_owned(), json!({"n": seq}));
+    chained(session, (1..=events).map(event))
+}
+
+/// A journal of these events: time, kind and data.
+pub fn chained(session: &str, events: impl IntoIterator<Item = (u64, String, Value)>) -> Vec<u8> {
     let mut prev = Digest::of(format!("countersign journal genesis 1\n{session}\n").as_bytes());
     let mut out = Vec::new();
-    for seq in 1..=events {
+    for (seq, (at, kind, data)) in (1_u64..).zip(events) {
         let line = json!({
             "v": 1, "session": session, "tenant": "local", "authority": {"external": "cli"}, "seq": seq,
-            "at": 1_796_040_000_000_u64 + seq, "kind": "effect_completed", "data": {"n": seq}, "payloads": {},
-            "prev": prev,
+            "at": at, "kind": kind, "data": data, "payloads": {}, "prev": prev,
         })
         .to_string();
         prev = Digest::of(line.as_bytes());
@@ -134,7 +139,8 @@ pub struct Fixture {
     pub base: Files,
     pub last: Files,
     pub patch: Vec<u8>,
-    pub journal: Vec<u8>,
+    /// None: what [`Fixture::events`] tells.
+    pub journal: Option<Vec<u8>>,
     pub sealed: bool,
     pub signed: bool,
     pub runner: SecretKey,
@@ -152,7 +158,7 @@ impl Default for Fixture {
             base: base(),
             last: last(),
             patch: PATCH.to_vec(),
-            journal: journal(SESSION, 7),
+            journal: None,
             sealed: true,
             signed: true,
             runner: key(RUNNER),
@@ -217,6 +223,46 @@ impl Fixture {
         }
     }
 
+    /// What is in the golden bundle: written before journals were held against their turn, and to be read for ever.
+    pub fn golden() -> Self {
+        Self { journal: Some(journal(SESSION, 7)), ..Self::default() }
+    }
+
+    /// The turn as a session's journal tells it: a first attempt that failed, and the one that the facts are of.
+    fn events(&self, facts: &TurnFacts) -> Vec<(u64, String, Value)> {
+        let sealed = |tree: Digest| json!({"event": "effect_completed", "result": "seal", "tree": tree, "unsealable": 0});
+        let gate = |attempt: u32, gate: &GateKey, said: &GateFacts| {
+            json!({"event": "gate_decided", "attempt": attempt, "gate": gate, "status": said.status,
+                   "reason": said.reason, "strength": null, "by": null})
+        };
+        let failed = GateFacts { status: GateStatus::Failed, reason: Some(Reason::CheckFailed) };
+        let mut all = vec![
+            json!({"event": "session_opened", "contract": facts.contract}),
+            json!({"event": "turn_queued", "turn": 1, "input": facts.task, "bytes": 4}),
+            json!({"event": "effect_completed", "result": "import", "tree": manifest(&self.base).digest(),
+                   "commit": facts.base_commit, "entries": self.base.len(), "dirty": 0}),
+            json!({"event": "attempt_begun", "attempt": 1, "path": {"path": "finish", "empty": false}}),
+            sealed(Digest::of(b"the first attempt's tree")),
+            gate(1, &GateKey::Check, &failed),
+            json!({"event": "attempt_returned", "attempt": 1, "gate": "check"}),
+            json!({"event": "attempt_begun", "attempt": 2, "path": {"path": "finish", "empty": false}}),
+        ];
+        if self.sealed {
+            all.push(sealed(manifest(&self.last).digest()));
+        }
+        all.extend(facts.gates.iter().map(|(key, said)| gate(2, key, said)));
+        if self.sealed {
+            let (patch, bytes) = (Digest::of(&self.patch), self.patch.len());
+            all.push(json!({"event": "effect_completed", "result": "patch", "patch": patch, "bytes": bytes}));
+        }
+        all.push(json!({
+            "event": "turn_ended", "turn": self.turn, "outcome": facts.outcome, "reason": facts.reason,
+            "strength": facts.strength, "rescued_from": facts.rescued_from, "reset_at": null,
+        }));
+        let kind = |data: &Value| data["event"].as_str().unwrap().to_owned();
+        all.into_iter().map(|data| (facts.ended_at.0 + 7, kind(&data), data)).collect()
+    }
+
     /// Writes `parent/run.bundle`.
     pub fn write(&self, parent: &Path) -> Written {
         self.try_write(parent, "run.bundle").unwrap()
@@ -237,6 +283,7 @@ impl Fixture {
 
     fn write_as(&self, parent: &Path, name: &str, signing: Signing<'_>) -> Result<Written, WriteError> {
         let facts = self.facts();
+        let journal = self.journal.clone().unwrap_or_else(|| chained(&self.session, self.events(&facts)));
         let (base, last) = (manifest(&self.base), manifest(&self.last));
         let passed = facts.outcome == countersign_types::Outcome::Verified;
         let result = json!({
@@ -288,7 +335,7 @@ impl Fixture {
             rooms: if self.sealed { rooms.collect() } else { Vec::new() },
             result: result.as_bytes(),
             config: config.as_bytes(),
-            journal: &self.journal,
+            journal: &journal,
             transcript: Some(&transcript),
             tree: self.sealed.then_some(TreeInput {
                 base: &base,

@@ -21,6 +21,8 @@ pub struct Tamper {
 }
 
 const ROOM: &str = "statements/test-result.base-0.sigstore.json";
+/// The room that decides.
+const DECIDES: &str = "statements/test-result.a2-final-0.sigstore.json";
 const TURN: &str = "statements/turn.sigstore.json";
 const PROVENANCE: &str = "statements/provenance.sigstore.json";
 const VERDICT: &str = "statements/verdict.sigstore.json";
@@ -222,11 +224,7 @@ pub const ALL: &[Tamper] = &[
         told: &["other_turn", "statement_changed", "contradiction"],
         apply: |d| {
             let session = "s-foreign";
-            let other = Fixture {
-                session: session.to_owned(),
-                journal: fixture::journal(session, 3),
-                ..Fixture::default()
-            };
+            let other = Fixture { session: session.to_owned(), ..Fixture::default() };
             take(d, &other, TURN);
             take(d, &other, PROVENANCE);
             insider(d);
@@ -274,10 +272,9 @@ pub const ALL: &[Tamper] = &[
         name: "a turn turned to verified over a failed room, by all keys",
         told: &["contradiction"],
         apply: |d| {
-            let path = "statements/test-result.a2-final-0.sigstore.json";
-            let mut room = payload(d, path);
+            let mut room = payload(d, DECIDES);
             room["predicate"]["result"] = json!("FAILED");
-            seal(d, path, &room, RUNNER);
+            seal(d, DECIDES, &room, RUNNER);
             let mut verdict = payload(d, VERDICT);
             relist(d, &mut verdict);
             seal(d, VERDICT, &verdict, VERIFIER);
@@ -286,7 +283,7 @@ pub const ALL: &[Tamper] = &[
     },
     Tamper {
         name: "a gate turned from failed to passed, by all keys",
-        told: &["contradiction"],
+        told: &["contradiction", "journal_turn"],
         apply: |d| {
             failed(d);
             let mut turn = payload(d, TURN);
@@ -298,6 +295,80 @@ pub const ALL: &[Tamper] = &[
             relist(d, &mut verdict);
             seal(d, VERDICT, &verdict, VERIFIER);
             insider(d);
+        },
+    },
+    Tamper {
+        name: "everything but the journal turned to verified, by all keys",
+        told: &["journal_turn"],
+        apply: verified_but_for_the_journal,
+    },
+    Tamper {
+        name: "everything but a gate in the journal turned to verified, by all keys",
+        told: &["journal_turn"],
+        apply: |d| {
+            verified_but_for_the_journal(d);
+            rechain(d, |data| {
+                if data["event"] == "turn_ended" {
+                    data["outcome"] = json!("verified");
+                    data["reason"] = json!("checks_passed");
+                    data["strength"] = json!({"in_process": true, "level": "ids"});
+                }
+            });
+        },
+    },
+    Tamper {
+        name: "the journal's last event taken away, by all keys",
+        told: &["journal_turn"],
+        apply: |d| {
+            edit(d, "journal.jsonl", |text| {
+                let lines: Vec<&str> = text.split_inclusive('\n').collect();
+                lines[..lines.len() - 1].concat()
+            });
+            rechain(d, |_| ());
+        },
+    },
+    Tamper {
+        name: "the journal of a turn with another strength, by all keys",
+        told: &["journal_turn"],
+        apply: |d| {
+            rechain(d, |data| {
+                if data["event"] == "turn_ended" {
+                    data["strength"]["level"] = json!("exit_code");
+                }
+            });
+        },
+    },
+    Tamper {
+        name: "the journal of a turn under another contract, by all keys",
+        told: &["journal_turn"],
+        apply: |d| {
+            rechain(d, |data| {
+                if data["event"] == "session_opened" {
+                    data["contract"] = json!(Digest::of(b"another contract"));
+                }
+            });
+        },
+    },
+    Tamper {
+        name: "the journal of a turn from another commit, by all keys",
+        told: &["journal_turn"],
+        apply: |d| {
+            rechain(d, |data| {
+                if data["result"] == "import" {
+                    data["commit"] = json!("fedcba9876543210fedcba9876543210fedcba98");
+                }
+            });
+        },
+    },
+    Tamper {
+        name: "the journal of a turn that sealed another tree, by all keys",
+        told: &["journal_turn"],
+        apply: |d| {
+            rechain(d, |data| {
+                if data["result"] == "seal" {
+                    data["tree"] = json!(Digest::of(b"another tree"));
+                }
+            });
         },
     },
     Tamper {
@@ -320,7 +391,7 @@ pub const ALL: &[Tamper] = &[
         name: "an event changed, insider",
         told: &["journal"],
         apply: |d| {
-            edit(d, "journal.jsonl", |text| text.replacen("\"n\":3", "\"n\":4", 1));
+            edit(d, "journal.jsonl", |text| text.replacen("\"dirty\":0", "\"dirty\":1", 1));
             insider(d);
         },
     },
@@ -636,6 +707,73 @@ fn relist(dir: &Path, verdict: &mut Value) {
         let path = named["uri"].as_str().unwrap().to_owned();
         named["digest"]["sha256"] = json!(Digest::of(&fs::read(dir.join(path)).unwrap()).hex());
     }
+}
+
+/// Writes the turn's and then the verdict's statement anew, over what is there now, and signs all of it.
+fn all_keys(dir: &Path, change: impl FnOnce(&mut Value), verdict: impl FnOnce(&mut Value)) {
+    let mut turn = payload(dir, TURN);
+    change(&mut turn["predicate"]);
+    for (path, digest) in turn["predicate"]["parts"].as_object_mut().unwrap() {
+        *digest = json!(Digest::of(&fs::read(dir.join(path)).unwrap()));
+    }
+    seal(dir, TURN, &turn, RUNNER);
+    let mut own = payload(dir, VERDICT);
+    verdict(&mut own["predicate"]);
+    relist(dir, &mut own);
+    seal(dir, VERDICT, &own, VERIFIER);
+    insider(dir);
+}
+
+/// The bundle of a turn that failed, which says in every statement and in its result that it passed.
+fn verified_but_for_the_journal(dir: &Path) {
+    failed(dir);
+    let mut room = payload(dir, DECIDES);
+    let tests = room["predicate"]["failedTests"].take();
+    room["predicate"]["passedTests"] = tests;
+    room["predicate"]["failedTests"] = json!([]);
+    room["predicate"]["result"] = json!("PASSED");
+    for resource in room["predicate"]["configuration"].as_array_mut().unwrap() {
+        if resource["name"] == "room" {
+            resource["annotations"]["ended"] = json!("exit 0");
+        }
+    }
+    seal(dir, DECIDES, &room, RUNNER);
+    let strength = json!({"in_process": true, "level": "ids"});
+    let says = |value: &mut Value| {
+        value["outcome"] = json!("verified");
+        value["reason"] = json!("checks_passed");
+        value["exit_code"] = json!(0);
+        if value.get("strength").is_some() {
+            value["strength"] = strength.clone();
+        }
+    };
+    let mut result = value(dir, "result.json");
+    says(&mut result);
+    put_raw(dir, "result.json", result.to_string());
+    let turn = |turn: &mut Value| {
+        says(turn);
+        turn["gates"]["check"] = json!({"reason": null, "status": "passed"});
+    };
+    let verdict = |verdict: &mut Value| {
+        verdict["verificationResult"] = json!("PASSED");
+        verdict["verifiedLevels"] = json!(["COUNTERSIGN_IDS_IN_PROCESS"]);
+    };
+    all_keys(dir, turn, verdict);
+}
+
+/// A journal of the same events but for a change of their data, chained and signed anew.
+fn rechain(dir: &Path, change: impl Fn(&mut Value)) {
+    let text = fs::read_to_string(dir.join("journal.jsonl")).unwrap();
+    let events = text.lines().map(|line| {
+        let mut event: Value = serde_json::from_str(line).unwrap();
+        change(&mut event["data"]);
+        (event["at"].as_u64().unwrap(), event["kind"].as_str().unwrap().to_owned(), event["data"].take())
+    });
+    let bytes = fixture::chained(fixture::SESSION, events);
+    let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
+    let head = json!({"head": Digest::of(lines[lines.len() - 1]), "seq": lines.len()});
+    fs::write(dir.join("journal.jsonl"), &bytes).unwrap();
+    all_keys(dir, |turn| turn["journal"] = head, |_| ());
 }
 
 /// One file of another bundle.
