@@ -150,11 +150,42 @@ fn k_of_n_verifiers_must_say_passed() {
     let stranger = another(&bundle, fixture::STRANGER, VerdictResult::Passed);
     let same = another(&bundle, fixture::VERIFIER, VerdictResult::Passed);
     let report = with_verdicts(&bundle, &trust, &two, &[failed, stranger, same.clone(), same]);
-    assert_eq!((report.findings.len(), report.accepted()), (0, false));
-    assert_eq!(report.failures, [PolicyFailure::Verifiers { passed: vec!["desk".into()], wanted: 2 }]);
+    assert_eq!((report.findings.len(), report.accepted(), report.unknown_verdicts), (0, false, 1));
+    let refused = PolicyFailure::Refused { name: "audit".into() };
+    let few = PolicyFailure::Verifiers { passed: vec!["desk".into()], wanted: 2 };
+    assert_eq!(report.failures, [few, refused]);
     // A trusted runner is no verifier.
     let runner = another(&bundle, fixture::RUNNER, VerdictResult::Passed);
     assert!(told(&with_verdicts(&bundle, &trust, &two, &[runner])).contains("as verifier"));
+}
+
+/// However many say PASSED and whatever the policy asks for. Who is not trusted refuses nothing, and is told.
+#[test]
+fn a_trusted_verifier_that_says_failed_refuses_the_bundle() {
+    const SECOND: u8 = 20;
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = Fixture::default().write(dir.path()).path;
+    let mut trust = fixture::trust();
+    trust.add(trusted("lab", SECOND, &[Role::Verifier])).unwrap();
+    let failed = another(&bundle, SECOND, VerdictResult::Failed);
+    let passed = another(&bundle, SECOND, VerdictResult::Passed);
+    let stranger = another(&bundle, fixture::STRANGER, VerdictResult::Failed);
+    for asked in ["", "keys_at = \"claimed\"", "verifiers = 1"] {
+        let report = with_verdicts(&bundle, &trust, &policy(asked), &[passed.clone(), failed.clone()]);
+        assert!(report.intact() && !report.accepted(), "{asked}");
+        assert_eq!(report.failed_by, ["lab"]);
+        assert_eq!(report.failures, [PolicyFailure::Refused { name: "lab".into() }]);
+        assert_eq!(report.failures[0].to_string(), "refused by a verifier that is trusted: lab");
+    }
+    let report = with_verdicts(&bundle, &trust, &Policy::default(), &[stranger.clone(), stranger]);
+    assert_eq!((report.accepted(), report.unknown_verdicts, report.failed_by.len()), (true, 2, 0));
+
+    // Of a refusal, FAILED is what it says itself.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let refusal = Fixture { reason: Reason::CheckFailed, ..Fixture::default() }.write(elsewhere.path()).path;
+    let same = another(&refusal, SECOND, VerdictResult::Failed);
+    let report = with_verdicts(&refusal, &trust, &Policy::default(), &[same]);
+    assert_eq!((report.accepted(), report.failed_by), (true, vec!["lab".to_owned()]));
 }
 
 fn told(report: &Report) -> String {

@@ -185,6 +185,16 @@ fn for_people(bundle: &Path, report: &Report, beside: &Beside) -> String {
             line("tree", tree.to_string());
         }
     }
+    if !report.failed_by.is_empty() {
+        line("FAILED by", report.failed_by.join(", "));
+    }
+    if report.unknown_verdicts > 0 {
+        let many = report.unknown_verdicts;
+        line(
+            "verdicts",
+            format!("{many} by a key that the trust file does not know; that counts for nothing"),
+        );
+    }
     for finding in &report.findings {
         line("finding", finding.to_string());
     }

@@ -57,33 +57,48 @@ pub fn countersign(
     Ok(dsse::seal(signer, &payload)?)
 }
 
-/// The trusted verifiers that say PASSED: the bundle's own and those of the verdicts beside it. A verdict that is not
-/// about this bundle, or whose signature is bad, is a finding; one of an unknown verifier is only not counted.
-pub(super) fn passed_by(
+/// What verifiers say of a bundle, by their names in the trust file.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    pub(super) passed: BTreeSet<String>,
+    /// In a verdict beside the bundle; what the bundle's own says is among its claims.
+    pub(super) failed: BTreeSet<String>,
+    /// Verdicts by keys that the trust file does not know.
+    pub(super) unknown: u64,
+}
+
+/// The trusted verifiers that say PASSED or FAILED: the bundle's own and those of the verdicts beside it. A verdict that
+/// is not about this bundle, or whose signature is bad, is a finding; one of an unknown verifier is only counted as such.
+pub(super) fn said(
     bundle: &Bundle,
     read: &Statements,
     keys: Option<&Keys>,
     sums: Option<Digest>,
     options: &Options<'_>,
     findings: &mut Vec<Finding>,
-) -> Vec<String> {
-    let mut names = BTreeSet::new();
+) -> Said {
+    let mut said = Said::default();
     if let (Some((_, own)), Some(name)) = (&read.verdict, keys.and_then(|keys| keys.verifier.name.as_ref()))
         && own.predicate.verification_result == VerdictResult::Passed
     {
-        names.insert(name.clone());
+        said.passed.insert(name.clone());
     }
     for (number, bytes) in (1_u64..).zip(options.verdicts) {
         match one(bundle, read, sums, bytes, options) {
-            Ok(Some(name)) => {
-                names.insert(name);
+            Ok(Some((name, VerdictResult::Passed))) => {
+                said.passed.insert(name);
             }
-            Ok(None) => {}
+            Ok(Some((name, VerdictResult::Failed))) => {
+                said.failed.insert(name);
+            }
+            Ok(None) => said.unknown += 1,
             Err(why) => findings.push(Finding::ExtraVerdict { number, why }),
         }
     }
-    names.into_iter().collect()
+    said
 }
+
+/// Who says what in one verdict; None: nobody whom the trust file knows.
 
 fn one(
     bundle: &Bundle,
@@ -91,7 +106,7 @@ fn one(
     sums: Option<Digest>,
     bytes: &[u8],
     options: &Options<'_>,
-) -> Result<Option<String>, String> {
+) -> Result<Option<(String, VerdictResult)>, String> {
     let sealed = dsse::open(bytes).map_err(|e| e.to_string())?;
     let Some(key) = options.trust.by_id(&sealed.key_id) else { return Ok(None) };
     if !(sealed.is_by(&key.public) && sealed.names(&key.public)) {
@@ -114,5 +129,5 @@ fn one(
     if !(bundle_is_named && same_turn && statement.subject == own.subject && bundle.signed) {
         return Err("it is about another bundle, or about one that is not signed".to_owned());
     }
-    Ok(name.filter(|_| statement.predicate.verification_result == VerdictResult::Passed))
+    Ok(name.map(|name| (name, statement.predicate.verification_result)))
 }

@@ -156,7 +156,10 @@ fn check(files: Files, options: &Options<'_>, findings: &mut Vec<Finding>) -> Re
         }
         account.hold_against(&turn.predicate, findings);
     }
-    report.passed_by = extra::passed_by(&bundle, &read, keys.as_ref(), report.digest, options, findings);
+    let said = extra::said(&bundle, &read, keys.as_ref(), report.digest, options, findings);
+    report.passed_by = said.passed.into_iter().collect();
+    report.failed_by = said.failed.into_iter().collect();
+    report.unknown_verdicts = said.unknown;
     report
 }
 

@@ -166,6 +166,10 @@ impl Policy {
             }
         }
         self.judge_verifiers(report, &mut out);
+        // Who says FAILED of a turn that says so itself only agrees with it.
+        if report.claims.as_ref().is_some_and(|claims| claims.outcome == Outcome::Verified) {
+            out.extend(report.failed_by.iter().map(|name| PolicyFailure::Refused { name: name.clone() }));
+        }
         let Some(claims) = &report.claims else {
             out.push(PolicyFailure::NothingClaimed);
             return out;
@@ -267,6 +271,10 @@ pub enum PolicyFailure {
         passed: Vec<String>,
         wanted: u32,
     },
+    /// A trusted verifier says FAILED of a turn that is said to be verified, whoever else says PASSED.
+    Refused {
+        name: String,
+    },
     /// The statement of the turn cannot be read, so there is nothing to judge.
     NothingClaimed,
     NotVerified {
@@ -314,6 +322,7 @@ impl fmt::Display for PolicyFailure {
                     passed.join(", ")
                 )
             }
+            Self::Refused { name } => write!(f, "refused by a verifier that is trusted: {name}"),
             Self::NothingClaimed => {
                 write!(f, "the turn's statement cannot be read, so nothing can be judged")
             }

@@ -107,6 +107,10 @@ pub struct Report {
     pub signers: Vec<SignerSeen>,
     /// Names of the trusted verifiers, each once, that say PASSED.
     pub passed_by: Vec<String>,
+    /// Names of the trusted verifiers, each once, that say FAILED in a verdict beside the bundle.
+    pub failed_by: Vec<String>,
+    /// How many verdicts beside the bundle are by keys that the trust file does not know. They count for nothing.
+    pub unknown_verdicts: u64,
     pub claims: Option<Claims>,
     /// What is wrong; empty: intact. The first [`super::MAX_FINDINGS`].
     pub findings: Vec<Finding>,
