@@ -99,7 +99,6 @@ pub(super) fn said(
 }
 
 /// Who says what in one verdict; None: nobody whom the trust file knows.
-
 fn one(
     bundle: &Bundle,
     read: &Statements,
