@@ -9,7 +9,7 @@ mod project;
 use std::path::{Path, PathBuf};
 
 use common::{Ended, Place};
-use project::{PROJECT, checked, edit, finish, git, place, repository, script, sh};
+use project::{CHECK, PROJECT, checked, edit, finish, git, place, repository, script, sh};
 use serde_json::{Value, json};
 
 /// A bundle of a turn, and the repository that it began from.
@@ -94,8 +94,7 @@ fn the_work_of_a_bundle_is_judged_again_and_is_the_same() {
     // Other files than those that the turn began from are told before anything runs.
     std::fs::write(clone.join("answer"), "40\n").unwrap();
     let (code, shown) = replay(&place, &bundle, &clone, &[]);
-    assert_eq!((code, &shown["answer"]), (Some(2), &json!("differs")), "{shown}");
-    assert_eq!((&shown["difference_what"], &shown["here"]), (&json!("base tree"), &json!(null)));
+    assert_eq!((code, &shown["reason"]), (Some(1), &json!("repository")), "{shown}");
     // By the user's own terms: the same ones agree, others are told.
     let own = |check: &str| replay(&place, &bundle, &repo, &["--check", check]);
     let (code, shown) = own("sh tests/check.sh");
@@ -150,7 +149,15 @@ fn a_pass_that_does_not_hold_elsewhere_is_told() {
     let bundle = PathBuf::from(result["bundle"].as_str().unwrap());
     let verdict = place.path("verdict.json");
     let told = verdict.to_str().unwrap().to_owned();
+    let own = ["--check", CHECK, "--check", "sh -c 'test -e /opt/luck/luck && sh tests/check.sh'"];
+    // A signature of one's own stands for terms of one's own, and lies where it harms nothing.
     let (code, shown) = replay(&place, &bundle, &repo, &["--write-verdict", &told]);
+    assert_eq!((code, &shown["reason"]), (Some(1), &json!("usage")), "{shown}");
+    let inside = bundle.join("verdict.json");
+    let in_bundle = [&own[..], &["--write-verdict", inside.to_str().unwrap()]].concat();
+    assert_eq!(replay(&place, &bundle, &repo, &in_bundle).0, Some(1));
+    let signed = [&own[..], &["--write-verdict", &told]].concat();
+    let (code, shown) = replay(&place, &bundle, &repo, &signed);
     assert_eq!((code, &shown["answer"]), (Some(2), &json!("differs")), "{shown}");
     assert_eq!(shown["difference_what"], "gates.check");
     assert_eq!(place.run(&["key", "trust", "--name", "me"]).code, Some(0));
@@ -282,4 +289,60 @@ fn one_payload_is_shown_with_its_proof_and_the_rest_stays_hidden() {
         let ended = place.run(&["show", id, "--reveal", wrong]);
         assert_eq!(ended.code, Some(1), "{wrong}: {ended:?}");
     }
+}
+
+/// Who cannot sign says so: the evidence is there, unsigned, and the result tells it.
+#[test]
+fn a_signer_that_does_not_sign_is_told_and_takes_no_evidence_away() {
+    let Some(place) = place("a_signer_that_does_not_sign_is_told_and_takes_no_evidence_away") else { return };
+    repository(&place, PROJECT);
+    let model = script(&place, "m.json", &good());
+    let args = project::args(&place, &model, &["--check", CHECK, "--format", "json"]);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let key = place.path("key");
+    assert_eq!(place.run(&["key", "new", key.to_str().unwrap()]).code, Some(0));
+    let public = place.run(&["key", "show", key.to_str().unwrap()]).stdout;
+    let public = place.write("key.pub", &public).display().to_string();
+    let cases: [&[(&str, &str)]; 4] = [
+        &[("COUNTERSIGN_SIGNING_KEY", "garbage")],
+        &[("COUNTERSIGN_SIGNING_KEY_FILE", "/nowhere")],
+        &[("COUNTERSIGN_SIGNING_COMMAND", "false"), ("COUNTERSIGN_SIGNING_PUBLIC_KEY_FILE", &public)],
+        &[("COUNTERSIGN_SIGNING_KEY", "")],
+    ];
+    for (number, case) in cases.into_iter().enumerate() {
+        let result = Ended::of(place.command(&args).envs(case.iter().copied()).output().unwrap()).json();
+        assert_eq!(result["outcome"], "verified", "{case:?}: {result}");
+        let note = result["degraded"][0].as_str().unwrap_or_else(|| panic!("{case:?}: {result}"));
+        let verified =
+            json_of(&place.run(&["verify", result["bundle"].as_str().unwrap(), "--format", "json"]));
+        assert_eq!(verified["intact"], true, "{case:?}: {verified}");
+        let signature = &verified["report"]["signature"];
+        if number == 3 {
+            assert!(note.contains("set and empty") && signature == "unknown_signer", "{note} {verified}");
+        } else {
+            assert!(note.contains("is not signed") && signature == "absent", "{case:?}: {note} {verified}");
+        }
+    }
+}
+
+/// A submodule's work tree is a repository like any other.
+#[test]
+fn a_bundle_of_a_submodule_is_made_and_held_against_it() {
+    let Some(place) = place("a_bundle_of_a_submodule_is_made_and_held_against_it") else { return };
+    let origin = repository(&place, PROJECT);
+    let outer = place.path("outer");
+    std::fs::create_dir(&outer).unwrap();
+    git(&outer, &["init", "--quiet"]);
+    let add =
+        ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", origin.to_str().unwrap(), "sub"];
+    git(&outer, &add);
+    let sub = outer.join("sub");
+    let model = script(&place, "m.json", &good());
+    let sub = sub.to_str().unwrap();
+    let run =
+        ["run", "make it 42", "--trust", "trusted-local", "--repo", sub, "--model", &model, "--check", CHECK];
+    let result = place.run(&[&run[..], &["--format", "json"]].concat()).ended("verified", "checks_passed");
+    let verified =
+        place.run(&["verify", result["bundle"].as_str().unwrap(), "--repo", sub, "--format", "json"]);
+    assert_eq!(json_of(&verified)["trees"][0]["same"], true, "{verified:?}");
 }

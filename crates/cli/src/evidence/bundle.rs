@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use countersign_engine::{Records, RoomRecord, View};
 use countersign_gates::RoomRole;
 use countersign_proof::bundle::{
-    BundleInput, RanFacts, Room, Signing, Source, TreeInput, TurnFacts, UnsignedReason, Written, write,
+    BundleInput, RanFacts, Room, Signing, Source, TreeInput, TurnFacts, UnsignedReason, WriteError, Written,
+    write,
 };
 use countersign_proof::statement::{GateFacts, ModelUsed, RoleUsage, RoomFacts, RoomPurpose, TestOutcome};
 use countersign_tree::Manifest;
@@ -26,8 +27,12 @@ pub(crate) async fn attach(home: &Home, result: &mut RunResult, settings: Option
     }
 }
 
-async fn made(home: &Home, result: &RunResult, settings: Option<Value>) -> Result<Option<Written>, String> {
-    let Some(id) = &result.session else { return Ok(None) };
+async fn made(
+    home: &Home,
+    result: &mut RunResult,
+    settings: Option<Value>,
+) -> Result<Option<Written>, String> {
+    let Some(id) = &result.session.clone() else { return Ok(None) };
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let records = countersign_engine::records(home.store.as_ref(), id).await.map_err(|e| text(&e))?;
     let Some(ended_at) = records.ended_at else { return Ok(None) };
@@ -42,12 +47,18 @@ async fn made(home: &Home, result: &RunResult, settings: Option<Value>) -> Resul
     let transcript = countersign_engine::transcript(home.store.as_ref(), id).await.map_err(|e| text(&e))?;
     let tree = trees(home, &view)?;
     let signer = keys::signer(home).map_err(|e| text(&e));
+    let isolated = view.tier != Some(Tier::Host);
+    match &signer {
+        Ok((_, Some(note))) if isolated => result.degraded.push(note.clone()),
+        Err(why) if isolated => result.degraded.push(format!("the bundle of {id} is not signed: {why}")),
+        _ => {}
+    }
     let signing = match (&signer, view.tier) {
         (_, Some(Tier::Host)) => Signing::Unsigned {
             reason: UnsignedReason::HostTier,
             detail: "the host tier does not isolate: what ran there could have changed what would be signed",
         },
-        (Ok(signer), _) => Signing::Keys { runner: signer.as_ref(), verifier: signer.as_ref() },
+        (Ok((signer, _)), _) => Signing::Keys { runner: signer.as_ref(), verifier: signer.as_ref() },
         (Err(why), _) => Signing::Unsigned { reason: UnsignedReason::SignerFailed, detail: why },
     };
     let lines: Vec<u8> = records.lines.iter().flat_map(|line| [line.as_bytes(), b"\n"].concat()).collect();
@@ -75,7 +86,15 @@ async fn made(home: &Home, result: &RunResult, settings: Option<Value>) -> Resul
         }),
         signing,
     };
-    write(&parent, &name, &input).map(Some).map_err(|e| text(&e))
+    let refused = match write(&parent, &name, &input) {
+        Err(WriteError::Sign(why)) => why.to_string(),
+        written => return written.map(Some).map_err(|e| text(&e)),
+    };
+    // A signer that does not sign takes no evidence away: it is written unsigned, and says why.
+    result.degraded.push(format!("the bundle of {id} is not signed: {refused}"));
+    let shown = serde_json::to_vec(result).map_err(|e| text(&e))?;
+    let signing = Signing::Unsigned { reason: UnsignedReason::SignerFailed, detail: &refused };
+    write(&parent, &name, &BundleInput { result: &shown, signing, ..input }).map(Some).map_err(|e| text(&e))
 }
 
 /// Base, sealed tree and patch; None where nothing was sealed or the patch could not be made.

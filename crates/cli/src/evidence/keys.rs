@@ -18,7 +18,7 @@ use crate::refusal::Refusal;
 use crate::{exit, files, home, render, terminal, text};
 
 /// Where continuous integration keeps a key.
-const KEY_TEXT: &str = "COUNTERSIGN_SIGNING_KEY";
+pub(crate) const KEY_TEXT: &str = "COUNTERSIGN_SIGNING_KEY";
 const KEY_FILE: &str = "COUNTERSIGN_SIGNING_KEY_FILE";
 /// A command that signs, split into words; its public key is in `KEY_PUBLIC`.
 const KEY_COMMAND: &str = "COUNTERSIGN_SIGNING_COMMAND";
@@ -44,7 +44,25 @@ fn read_text(path: &Path) -> Result<String, String> {
 }
 
 /// Whoever signs here: what the environment names, else this machine's own key, which is made when it is first needed.
-pub(super) fn signer(home: &Home) -> Result<Box<dyn Signer>, Refusal> {
+/// With a note where a variable was set and says nothing: a secret that CI does not know arrives as an empty one.
+pub(super) fn signer(home: &Home) -> Result<(Box<dyn Signer>, Option<String>), Refusal> {
+    let named = named_signer()?;
+    if let Some(signer) = named {
+        return Ok((signer, None));
+    }
+    let empty = [KEY_TEXT, KEY_FILE, KEY_COMMAND, KEY_PUBLIC]
+        .into_iter()
+        .find(|name| std::env::var_os(name).is_some_and(|value| value.is_empty()));
+    let alone = variable(KEY_PUBLIC)
+        .is_some()
+        .then(|| format!("{KEY_PUBLIC} is set, and neither {KEY_COMMAND} nor SSH_AUTH_SOCK says who signs"));
+    let note = empty.map(|name| format!("{name} is set and empty")).or(alone);
+    let note = note.map(|what| format!("{what}: this machine's own key signed"));
+    machine_key(home.root()).map(|key| (Box::new(key) as Box<dyn Signer>, note))
+}
+
+/// Whoever the environment names.
+fn named_signer() -> Result<Option<Box<dyn Signer>>, Refusal> {
     let public = || -> Result<PublicKey, Refusal> {
         let path = variable(KEY_PUBLIC).ok_or_else(|| {
             unusable(format!("{KEY_PUBLIC} has to name the file with the signer's public key"))
@@ -55,23 +73,23 @@ pub(super) fn signer(home: &Home) -> Result<Box<dyn Signer>, Refusal> {
     if let Some(command) = variable(KEY_COMMAND) {
         let argv = countersign_config::split_words(&command)
             .map_err(|why| unusable(format!("{KEY_COMMAND} cannot be split into words: {why}")))?;
-        return Ok(Box::new(CommandSigner::new(argv, public()?)));
+        return Ok(Some(Box::new(CommandSigner::new(argv, public()?))));
     }
     if let Some(key) = variable(KEY_TEXT) {
         return SecretKey::read(&key)
-            .map(|key| Box::new(key) as Box<dyn Signer>)
+            .map(|key| Some(Box::new(key) as Box<dyn Signer>))
             .map_err(|why| unusable(format!("{KEY_TEXT} holds no key: {why}")));
     }
     if let Some(path) = variable(KEY_FILE) {
-        return Ok(Box::new(read_secret(Path::new(&path))?));
+        return Ok(Some(Box::new(read_secret(Path::new(&path))?)));
     }
     if variable(KEY_PUBLIC).is_some()
         && let Some(socket) = variable("SSH_AUTH_SOCK")
     {
         let signer = AgentSigner::new(Path::new(&socket), public()?).map_err(unusable)?;
-        return Ok(Box::new(signer));
+        return Ok(Some(Box::new(signer)));
     }
-    machine_key(home.root()).map(|key| Box::new(key) as Box<dyn Signer>)
+    Ok(None)
 }
 
 fn read_secret(path: &Path) -> Result<SecretKey, Refusal> {

@@ -9,7 +9,7 @@ mod reveal;
 mod verify;
 
 pub(crate) use self::bundle::{attach, named};
-pub(crate) use self::keys::key;
+pub(crate) use self::keys::{KEY_TEXT as SIGNING_KEY, key};
 pub(crate) use self::replay::replay_check;
 pub(crate) use self::reveal::reveal;
 pub(crate) use self::verify::{is_intact, verify};

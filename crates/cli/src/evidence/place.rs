@@ -100,7 +100,7 @@ pub(super) fn base(dir: &Path, report: &Report, claims: &Claims, repo: &Path) ->
         _ => {}
     }
     let found = found(repo, rev).map_err(|refusal| match (refusal.reason, rev) {
-        (Some(Reason::Repository), Some(rev)) => Refusal::new(
+        (Some(Reason::Repository), Some(rev)) if refusal.message.contains("no commit") => Refusal::new(
             Reason::Repository,
             format!(
                 "{} (the bundle's base is commit {rev}: fetch it into {} first)",
@@ -115,6 +115,7 @@ pub(super) fn base(dir: &Path, report: &Report, claims: &Claims, repo: &Path) ->
 
 /// Is the judged tree what a revision holds?
 pub(super) fn head(dir: &Path, report: &Report, repo: &Path, rev: &str) -> Result<Held, Refusal> {
+    run::repository::check_rev("--head", Some(rev))?;
     let bundled = manifest(dir, report, FINAL_MANIFEST)?;
     let found = found(repo, Some(rev))?;
     Ok(Held::of("head", Some(rev.to_owned()), &bundled, &found))

@@ -26,6 +26,9 @@ use crate::result::RunResult;
 use crate::run::{self, Wish};
 use crate::{exit, files, home, render, terminal, text};
 
+/// The bundle's commands that are shown before they run.
+const SHOWN_CHECKS: usize = 10;
+
 /// A bundle whose work is judged again.
 struct Recorded {
     report: Report,
@@ -38,8 +41,7 @@ struct Recorded {
 /// What came of it.
 struct Replayed {
     compared: Compared,
-    /// None where it differed before anything was run.
-    here: Option<RunResult>,
+    here: RunResult,
     verdict: Option<PathBuf>,
 }
 
@@ -116,20 +118,20 @@ fn recorded(args: &ReplayArgs) -> Result<Recorded, Refusal> {
 }
 
 fn replay(args: &ReplayArgs, recorded: &Recorded) -> Result<Replayed, Refusal> {
-    if let Some(path) = args.write_verdict.as_ref().filter(|path| files::exists(path)) {
-        return Err(Refusal::usage(format!(
-            "--write-verdict {} exists already; a verdict is never written over anything",
-            path.display()
-        )));
-    }
-    let early = |compared| Ok(Replayed { compared, here: None, verdict: None });
+    writable(args)?;
     let repo = args.repo.clone().unwrap_or_else(|| PathBuf::from("."));
     let held = place::base(&args.bundle, &recorded.report, &recorded.claims, &repo)?;
     if !held.same {
         let path = held.path.unwrap_or_default();
-        let here =
-            format!("{} of its paths differ in {}, the first is {path}", held.differing, repo.display());
-        return early(Compared::differs("base tree", "the tree that the turn began from", here));
+        return Err(Refusal::new(
+            Reason::Repository,
+            format!(
+                "{} is not what the turn began from: {} paths differ, the first is {path}. Name the repository with its base \
+                 commit, or a directory with its files, by --repo; changes that were not committed are in no commit",
+                repo.display(),
+                held.differing
+            ),
+        ));
     }
     let own =
         !args.judge.check.is_empty() || !args.judge.check_argv.is_empty() || args.judge.profile.is_some();
@@ -160,7 +162,7 @@ fn replay(args: &ReplayArgs, recorded: &Recorded) -> Result<Replayed, Refusal> {
         }
     };
     if !own {
-        for check in &recorded.contract.checks {
+        for check in recorded.contract.checks.iter().take(SHOWN_CHECKS) {
             let command = text::one_line(&check.argv.join(" "), text::LINE);
             crate::trace::note(
                 args.trace,
@@ -173,6 +175,11 @@ fn replay(args: &ReplayArgs, recorded: &Recorded) -> Result<Replayed, Refusal> {
     {
         return Err(Refusal::usage(format!("{} was changed while it was judged", args.bundle.display())));
     }
+    // Nothing was judged: the command line is at fault, not the bundle.
+    if let (Some("usage" | "trust" | "config"), Some(error)) = (here.reason, &here.error) {
+        let reason = if here.reason == Some("trust") { Reason::Trust } else { Reason::Usage };
+        return Err(Refusal::new(reason, error.message.clone()));
+    }
     let mut compared = compare(&recorded.claims, &recorded.result, &here);
     if own && compared == Compared::Same {
         compared = terms(recorded, &here)?;
@@ -184,7 +191,29 @@ fn replay(args: &ReplayArgs, recorded: &Recorded) -> Result<Replayed, Refusal> {
         }
         _ => None,
     };
-    Ok(Replayed { compared, here: Some(here), verdict })
+    Ok(Replayed { compared, here, verdict })
+}
+
+/// Refuses a verdict that could not be written, or would stand for terms that its signer has not chosen.
+fn writable(args: &ReplayArgs) -> Result<(), Refusal> {
+    let Some(path) = &args.write_verdict else { return Ok(()) };
+    let refuse = |what: &str| Err(Refusal::usage(format!("--write-verdict {} {what}", path.display())));
+    if args.judge.check.is_empty() && args.judge.check_argv.is_empty() && args.judge.profile.is_none() {
+        return refuse(
+            "needs --check or --profile: what you sign stands for terms of yours, not for a check that the bundle chose",
+        );
+    }
+    if files::exists(path) {
+        return refuse("exists already; a verdict is never written over anything");
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(parent) = std::fs::canonicalize(parent) else {
+        return refuse("cannot be written: its directory is not there");
+    };
+    if std::fs::canonicalize(&args.bundle).is_ok_and(|bundle| parent.starts_with(bundle)) {
+        return refuse("would lie in the bundle and make it worthless: a verdict lies beside it");
+    }
+    Ok(())
 }
 
 /// A flag that only means something beside a check of one's own.
@@ -192,7 +221,6 @@ fn judging_flag(args: &ReplayArgs) -> Option<&'static str> {
     let judge = &args.judge;
     [
         ("--expect", judge.expect.is_some()),
-        ("--check-timeout", judge.check_timeout.is_some()),
         ("--repeats", judge.repeats.is_some()),
         ("--deps", judge.deps.is_some()),
         ("--scope", !judge.scope.is_empty()),
@@ -283,7 +311,10 @@ fn write_verdict(
         |what: String| Refusal::new(Reason::Key, format!("--write-verdict {}: {what}", path.display()));
     let passed = *compared == Compared::Same && recorded.claims.outcome == Outcome::Verified;
     let result = if passed { VerdictResult::Passed } else { VerdictResult::Failed };
-    let signer = keys::signer(&Home::open()?)?;
+    let (signer, note) = keys::signer(&Home::open()?)?;
+    if let Some(note) = note {
+        terminal::err_line(&format!("note: {}", text::safe(&note)));
+    }
     let bytes =
         countersign(&recorded.report, result, strength, MachineClock.now(), versions(), signer.as_ref())
             .map_err(|error| refuse(error.to_string()))?;
@@ -339,12 +370,11 @@ fn for_people(args: &ReplayArgs, recorded: &Recorded, replayed: &Replayed, not_a
     let mut line = |name: &str, value: String| out.push_str(&format!("  {name:<10}{value}\n"));
     line("signature", recorded.report.signature.to_string());
     line("says", format!("{} ({})", recorded.claims.outcome, recorded.claims.reason));
-    if let Some(here) = &replayed.here {
-        let outcome = here.outcome.map_or("no end", Outcome::as_str);
-        line("here", format!("{outcome} ({})", here.reason.unwrap_or("bug")));
-        if let Some(session) = &here.session {
-            line("session", format!("{session}; `countersign show {session}` tells it"));
-        }
+    let here = &replayed.here;
+    let outcome = here.outcome.map_or("no end", Outcome::as_str);
+    line("here", format!("{outcome} ({})", here.reason.unwrap_or("bug")));
+    if let Some(session) = &here.session {
+        line("session", format!("{session}; `countersign show {session}` tells it"));
     }
     match &replayed.compared {
         Compared::Same => line("answer", "the same".to_owned()),

@@ -14,8 +14,15 @@ use crate::run::Wish;
 /// Checks of a contract that is repeated, at most.
 const MAX_REPEATED_CHECKS: usize = 100;
 
-/// One of them takes at most this, whatever the contract says: six hours.
-const MAX_REPEATED_TIMEOUT: Millis = Millis::from_secs(6 * 3600);
+/// One run of one of them takes at most this, whatever the contract says: an hour.
+const MAX_REPEATED_TIMEOUT: Millis = Millis::from_secs(3600);
+
+/// All runs together may take at most this, or they are refused: six hours.
+const MAX_REPEATED_TOTAL: Millis = Millis::from_secs(6 * 3600);
+
+/// Words of one command, and their bytes together.
+const MAX_REPEATED_WORDS: usize = 4096;
+const MAX_REPEATED_COMMAND: usize = 64 << 10;
 
 /// Commands as words.
 #[derive(Debug)]
@@ -110,7 +117,7 @@ impl Commands {
 
     /// Everything that another session's contract says of how its work is judged. Its bounds are held to this program's:
     /// a contract that comes from elsewhere does not make anybody wait for days.
-    pub(super) fn repeat(&mut self, contract: &Contract) -> Result<(), Refusal> {
+    pub(super) fn repeat(&mut self, contract: &Contract, at_most: Option<Millis>) -> Result<(), Refusal> {
         let refuse =
             |what: &str| Err(Refusal::usage(format!("the bundle's contract cannot be repeated: {what}")));
         if contract.checks.is_empty() {
@@ -121,17 +128,50 @@ impl Commands {
         }
         let argvs = contract.checks.iter().map(|check| &check.argv);
         for argv in argvs.chain(&contract.environment.setup).chain(&contract.environment.probe) {
+            if argv.len() > MAX_REPEATED_WORDS
+                || argv.iter().map(String::len).sum::<usize>() > MAX_REPEATED_COMMAND
+            {
+                return refuse("a command of it is longer than 64 KiB or 4096 words");
+            }
             if let Err(error) = check_words(argv.clone()) {
                 return refuse(&format!("a command of it is none: {error}"));
             }
         }
         if let Err(error) = GlobSet::new(contract.scope.iter().chain(&contract.protect)) {
-            return refuse(&format!("a glob of it is none: {error}"));
+            return refuse(&format!("a glob of it is none: {}", shown(&error.to_string())));
+        }
+        let rules = countersign_gates::rules::catalogue();
+        if let Some(unknown) = contract
+            .allow
+            .iter()
+            .find(|one| !rules.iter().any(|rule| rule.name == one.rule && rule.can_be_allowed))
+        {
+            return refuse(&format!(
+                "it allows `{}`, which is no rule that can be allowed",
+                shown(&unknown.rule)
+            ));
+        }
+        let of_a_profile =
+            |check: &CheckTerms| check.runner.is_some() || !check.ids.is_empty() || check.held_out.is_some();
+        if contract.profile.is_none() && contract.checks.iter().any(of_a_profile) {
+            return refuse("its checks have terms that only a profile has, and it names none");
         }
         self.checks.clone_from(&contract.checks);
         for check in &mut self.checks {
-            check.timeout = check.timeout.min(MAX_REPEATED_TIMEOUT);
+            check.timeout = check.timeout.min(at_most.unwrap_or(MAX_REPEATED_TIMEOUT));
             check.repeats = check.repeats.clamp(1, 10);
+        }
+        // On the base and on the final tree.
+        let longest: u64 = self
+            .checks
+            .iter()
+            .map(|check| check.timeout.0.saturating_mul(2 * u64::from(check.repeats)))
+            .sum();
+        if longest > MAX_REPEATED_TOTAL.0 {
+            return refuse(&format!(
+                "its checks may take {} hours together, and six are the most: --check-timeout TIME lets each take less",
+                longest / 3_600_000
+            ));
         }
         self.setup.clone_from(&contract.environment.setup);
         self.probe.clone_from(&contract.environment.probe);
@@ -150,6 +190,11 @@ impl Commands {
             let advice = "the bundle was judged by a profile; register the same one here";
             Refusal::new(Reason::Config, format!("profile {}: {what} ({advice})", shown(&named)))
         })?;
+        let profile = store
+            .profile(&own)
+            .map_err(|what| Refusal::new(Reason::Config, format!("profile {}: {what}", shown(&named))))?;
+        // What pins the held-out inputs is the profile's own word.
+        self.checks = profile.checks;
         self.profile = Some(own);
         Ok(())
     }

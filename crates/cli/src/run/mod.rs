@@ -335,7 +335,7 @@ fn prepare(
     let mut commands = checks::parse(wish, resolved.check_timeout.value)?;
     checks::globs(wish)?;
     if let Some(contract) = wish.terms {
-        commands.repeat(contract)?;
+        commands.repeat(contract, wish.check_timeout)?;
     }
     // Where nobody names a check, the project's own files may: only then is it looked at before a model is chosen.
     let scouting = commands.checks.is_empty() && !wish.no_check && wish.profile.is_none();

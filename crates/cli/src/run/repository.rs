@@ -204,7 +204,7 @@ fn plain(dir: PathBuf, base: Option<&str>, include_dirty: bool) -> Result<Place,
     })
 }
 
-fn check_rev<'a>(flag: &str, base: Option<&'a str>) -> Result<&'a str, Refusal> {
+pub(crate) fn check_rev<'a>(flag: &str, base: Option<&'a str>) -> Result<&'a str, Refusal> {
     let rev = base.unwrap_or("HEAD");
     let bad = rev.trim().is_empty()
         || rev.len() > MAX_REV

@@ -38,6 +38,8 @@ pub(crate) enum Header {
 impl CatFile {
     pub(crate) fn start(git_dir: &Path) -> Outcome<Self> {
         let mut command = git_command(git_dir);
+        // A submodule's configuration names its work tree by a path that is not there in a cell; none is needed here.
+        command.env("GIT_WORK_TREE", "/");
         command.args(["cat-file", "--batch"]).stdin(std::process::Stdio::piped());
         let mut child = command.spawn().map_err(|e| {
             if e.kind() == std::io::ErrorKind::NotFound {
