@@ -48,14 +48,50 @@ def unique(pairs):
     return out
 
 
+def floating(text):
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise Wrong("json")
+    return value
+
+
+def integer(text):
+    """As the other verifier reads them: what no 64 bits hold is a floating number, and so is minus zero."""
+    value = int(text) if len(text) < 30 else None
+    return floating(text) if value is None or text == "-0" or not -1 << 63 <= value < 1 << 64 else value
+
+
+def no_constant(_text):
+    raise Wrong("json")
+
+
+def has(value, test):
+    """Whether something in a JSON value, or it itself, is of a kind."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return test(value) or any(has(one, test) for one in inner)
+
+
+def depth(value):
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(depth, inner), default=0)
+
+
+def canonical_json(value):
+    """None where a floating number is in it."""
+    if has(value, lambda one: isinstance(one, float)):
+        return None
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
 def parse(data, canonical):
     try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=unique)
-        spelled = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=unique, parse_float=floating, parse_int=integer,
+                           parse_constant=no_constant)
+        json.dumps(value, ensure_ascii=False).encode()
+        if depth(value) > 127 or canonical and canonical_json(value) != data:
+            raise Wrong("json")
     except (ValueError, RecursionError):
         raise Wrong("json") from None
-    if canonical and spelled != data:
-        raise Wrong("json")
     return value
 
 
@@ -363,6 +399,8 @@ class Bundle:
         if turn:
             self.check_turn(turn, prov, verdict)
         self.journal(turn)
+        if not all(map(is_object, re.findall(rb"[^\n]*\n|[^\n]+", self.data.get("transcript.jsonl", b"")))):
+            self.tell("json")
 
     def check_turn(self, turn, prov, verdict):
         parts = {path: digest.removeprefix("sha256:") for path, digest in turn["parts"].items()}
@@ -374,13 +412,14 @@ class Bundle:
             self.tell("part_unlisted")
         verified, status = turn["outcome"] == "verified", {key: gate["status"] for key, gate in turn["gates"].items()}
         good = not (self.signed and turn["tier"] == "host")
+        good &= turn["base_commit"] is None or bool(re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", turn["base_commit"]))
         good &= set(status) == GATES and turn["ended_at"] == self.header["created_at"]
         good &= all(self.digest(path) == ((turn[field] or "").removeprefix("sha256:") or None)
                     for path, field in zip(TREE, ("base_tree", "final_tree", "patch")))
         if verified:
             stops = [key for key, word in status.items()
                      if word in ("failed", "not_reached") or word == "unverifiable" and key != "review"]
-            good &= not stops and status.get("check") == "passed" and bool(turn["strength"]) and bool(turn["final_tree"])
+            good &= not stops and status.get("seal") == status.get("check") == "passed" and bool(turn["strength"]) and bool(turn["final_tree"])
         deciding = 0
         for path, value in self.rooms.items():
             facts = named(value["predicate"]["configuration"], "room").get("annotations", {})
@@ -391,15 +430,28 @@ class Bundle:
             wanted = turn["base_tree"] if facts.get("purpose") == "base" else turn["final_tree"] if decides else None
             good &= wanted in (None, tree)
             deciding += bool(decides)
+            good &= not (decides and value["predicate"]["result"] == "PASSED" and value["predicate"]["failedTests"])
             good &= not (decides and verified and value["predicate"]["result"] != "PASSED")
         good &= not verified or deciding > 0
         if "result.json" in self.data:
             try:
                 result = parse(self.data["result.json"], canonical=False)
+                result = result if isinstance(result, dict) else {}
                 wanted = {"outcome": turn["outcome"], "reason": turn["reason"], "exit_code": turn["exit_code"],
                           "tree": turn["final_tree"] or result.get("tree")}
-                good &= all(key in result and result[key] == value for key, value in wanted.items())
-                good &= all(result.get(key, 0) in (None, turn[key]) for key in ("session", "turn"))
+                good &= all(key in result and same(result[key], value) for key, value in wanted.items())
+                good &= all(key in result and (result[key] is None or same(result[key], turn[key]))
+                            for key in ("session", "turn"))
+                good &= all(same(result.get(key, turn[key]), turn[key]) for key in ("strength", "contract", "rescued_from"))
+                if "base" in result:
+                    base = result["base"] if isinstance(result["base"], dict) else {}
+                    good &= same(base.get("commit"), turn["base_commit"])
+                    good &= turn["base_tree"] is None or same(base.get("tree"), turn["base_tree"])
+            except Wrong as wrong:
+                self.tell(str(wrong))
+        if "config.json" in self.data:
+            try:
+                good &= config_fits(parse(self.data["config.json"], canonical=False), turn)
             except Wrong as wrong:
                 self.tell(str(wrong))
         if prov:
@@ -559,6 +611,29 @@ class Bundle:
 def same(one, other):
     """As JSON: true is not 1, and the order of keys is nothing."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def is_object(line):
+    try:
+        return line.endswith(b"\n") and isinstance(parse(line, canonical=False), dict)
+    except Wrong:
+        return False
+
+
+def config_fits(config, turn):
+    """Whether the contract that is shown is the one that was signed, and the models those that it names."""
+    if not isinstance(config, dict) or "contract" not in config:
+        return True
+    contract = config["contract"]
+    if contract is None:
+        return turn["contract"] is None
+    spelled = canonical_json(contract)
+    if spelled is None or "sha256:" + sha256(spelled) != turn["contract"]:
+        return False
+    field = lambda value, name: value.get(name) if isinstance(value, dict) else None
+    roles = (("agent", field(contract, "model")), ("reviewer", field(field(contract, "review"), "model")))
+    meant = [[role, field(model, "reference"), field(model, "endpoint")] for role, model in roles if model is not None]
+    return same(meant, [[model["role"], model["reference"], model["endpoint"]] for model in turn["models"]])
 
 
 def rfc3339(millis):

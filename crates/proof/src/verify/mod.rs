@@ -9,6 +9,7 @@ mod contents;
 mod extra;
 mod files;
 mod finding;
+mod plain;
 mod policy;
 mod report;
 mod signatures;

@@ -1,19 +1,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_types::{Digest, GateKey, GateStatus, Outcome, Tier};
-use serde_json::{Value, json};
 
 use super::signatures::{Keys, open_statement};
-use super::{Bundle, Finding};
+use super::{Bundle, Finding, plain};
 use crate::layout::{
-    BASE_MANIFEST, FINAL_MANIFEST, HEADER, JOURNAL, MAX_STATEMENTS, PATCH, Part, RESULT, SUMS,
-    SUMS_SIGNATURE, StatementPart, part,
+    BASE_MANIFEST, FINAL_MANIFEST, HEADER, JOURNAL, MAX_STATEMENTS, PATCH, Part, SUMS, SUMS_SIGNATURE,
+    StatementPart, part,
 };
 use crate::statement::{
     BUILD_TYPE, Predicate, Provenance, Resource, RoomPurpose, Statement, StatementError, TestOutcome,
     TestResult, Turn, VERIFIER, Verdict, VerdictResult, level, turn_urn,
 };
-use crate::strict::{read_unique, shown};
+use crate::strict::shown;
 use crate::time::parse_rfc3339;
 
 type Read<P> = Option<(String, Statement<P>)>;
@@ -124,7 +123,8 @@ pub(super) fn check(bundle: &Bundle, read: &Statements, buffer: &mut Vec<u8>, fi
         turn_fits(bundle, path, &turn.predicate, findings);
         parts(bundle, &turn.predicate, findings);
         rooms(&turn.predicate, read, findings);
-        result(bundle, &turn.predicate, buffer, findings);
+        plain::result(bundle, &turn.predicate, buffer, findings);
+        plain::config(bundle, &turn.predicate, buffer, findings);
         if let Some((path, provenance)) = &read.provenance {
             provenance_fits(path, &provenance.predicate, &turn.predicate, findings);
         }
@@ -204,10 +204,17 @@ fn turn_fits(bundle: &Bundle, path: &str, turn: &Turn, findings: &mut Vec<Findin
             GateStatus::Unverifiable => *key != GateKey::Review,
             GateStatus::Failed | GateStatus::NotReached => true,
         };
-        let checked = turn.gates.get(&GateKey::Check).is_some_and(|gate| gate.status == GateStatus::Passed);
+        let passed = |key| turn.gates.get(&key).is_some_and(|gate| gate.status == GateStatus::Passed);
+        let checked = passed(GateKey::Seal) && passed(GateKey::Check);
         if !checked || turn.gates.iter().any(stops) || turn.strength.is_none() || turn.final_tree.is_none() {
             wrong(path, "it says verified, and a gate did not pass, or there is no strength or no tree");
         }
+    }
+    let object_id = |id: &String| {
+        [40, 64].contains(&id.len()) && id.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    };
+    if !turn.base_commit.as_ref().is_none_or(object_id) {
+        wrong(path, "its base commit is no object id");
     }
     if bundle.signed && turn.tier == Some(Tier::Host) {
         wrong(path, "a turn of the host tier is never signed");
@@ -252,6 +259,10 @@ fn rooms(turn: &Turn, read: &Statements, findings: &mut Vec<Finding>) {
         }
         if facts.decides {
             deciding += 1;
+            let passed = statement.predicate.result == TestOutcome::Passed;
+            if passed && !statement.predicate.failed_tests.is_empty() {
+                wrong("this room decides and passed, and tests failed in it".to_owned());
+            }
             if turn.outcome == Outcome::Verified && statement.predicate.result != TestOutcome::Passed {
                 wrong("the turn is said to be verified, and this room decides and did not pass".to_owned());
             }
@@ -261,32 +272,6 @@ fn rooms(turn: &Turn, read: &Statements, findings: &mut Vec<Finding>) {
         let why = "the turn is said to be verified, and no room decides".to_owned();
         let path = read.turn.as_ref().map_or_else(String::new, |(path, _)| path.clone());
         findings.push(Finding::Contradiction { path, why });
-    }
-}
-
-/// The result object that programs read must say what was signed.
-fn result(bundle: &Bundle, turn: &Turn, buffer: &mut Vec<u8>, findings: &mut Vec<Finding>) {
-    let Some(bytes) = bundle.load(RESULT, buffer, findings) else { return };
-    let value: Value = match read_unique(&bytes) {
-        Ok(value) => value,
-        Err(e) => return findings.push(Finding::Json { path: RESULT.to_owned(), why: e.to_string() }),
-    };
-    // A run that was refused before it had a session names neither session nor turn.
-    let fields: [(&str, Value, bool); 6] = [
-        ("session", json!(turn.session), true),
-        ("turn", json!(turn.turn), true),
-        ("outcome", json!(turn.outcome), false),
-        ("reason", json!(turn.reason), false),
-        ("exit_code", json!(turn.exit_code), false),
-        // Where nothing was sealed, it names the last checkpoint, which nobody judged.
-        ("tree", turn.final_tree.map_or_else(|| value["tree"].clone(), |tree| json!(tree)), false),
-    ];
-    for (field, wanted, may_be_null) in fields {
-        let is = value.get(field);
-        if is != Some(&wanted) && !(may_be_null && is == Some(&Value::Null)) {
-            let why = format!("its `{field}` is not the one that was signed");
-            findings.push(Finding::Contradiction { path: RESULT.to_owned(), why });
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use countersign_types::Digest;
 
 use super::account::Account;
 use super::tree::{Applied, Plan};
-use super::{Bundle, Finding, tree};
+use super::{Bundle, Finding, plain, tree};
 use crate::journal::Chain;
 use crate::layout::{
     BASE_MANIFEST, FINAL_MANIFEST, HEADER, JOURNAL, PATCH, Part, SUMS, SUMS_SIGNATURE, part,
@@ -129,6 +129,7 @@ impl Shared<'_> {
             Job::New(at) => self.apply(*at, b""),
             Job::File(path, Part::Journal) => self.journal(path, buffer),
             Job::File(path, Part::PreImage(digest)) => self.pre_image(path, *digest, buffer),
+            Job::File(path, Part::Transcript) => self.transcript(path, buffer),
             Job::File(path, _) => match self.bundle.files.stream(path, buffer, |_| ()) {
                 Ok(digest) => self.compare(path, digest),
                 Err(finding) => self.tell(finding),
@@ -160,6 +161,18 @@ impl Shared<'_> {
                 Ok(head) => *lock(&self.journal) = Some((head, account)),
                 Err(e) => self.tell(Finding::Journal { seq: e.seq, why: e.why.to_owned() }),
             },
+        }
+    }
+
+    fn transcript(&self, path: &str, buffer: &mut Vec<u8>) {
+        match self.bundle.files.read(path, buffer) {
+            Err(finding) => self.tell(finding),
+            Ok((_, digest)) if self.bundle.sums.get(path) != Some(&digest) => self.compare(path, digest),
+            Ok((bytes, _)) => {
+                if let Some(finding) = plain::transcript(path, &bytes) {
+                    self.tell(finding);
+                }
+            }
         }
     }
 

@@ -111,6 +111,15 @@ pub fn chained(session: &str, events: impl IntoIterator<Item = (u64, String, Val
     out
 }
 
+/// serde_json writes keys sorted, so this is canonical.
+fn contract() -> Value {
+    json!({
+        "schema": "countersign.contract/1",
+        "model": {"reference": "scripted:fix.json", "endpoint": null, "max_output_tokens": null},
+        "review": null,
+    })
+}
+
 fn gate(status: GateStatus, reason: Option<Reason>) -> GateFacts {
     GateFacts { status, reason }
 }
@@ -147,6 +156,8 @@ pub struct Fixture {
     pub verifier: SecretKey,
     pub result_more: usize,
     pub tier: Tier,
+    /// Result, config and journal say only what they must.
+    pub bare: bool,
 }
 
 impl Default for Fixture {
@@ -165,6 +176,7 @@ impl Default for Fixture {
             verifier: key(VERIFIER),
             result_more: 0,
             tier: Tier::Native,
+            bare: false,
         }
     }
 }
@@ -189,7 +201,11 @@ impl Fixture {
                 (GateKey::Fence, gate(GateStatus::Passed, None)),
                 (GateKey::Check, check),
             ]),
-            contract: Some(Digest::of(b"contract")),
+            contract: Some(if self.bare {
+                Digest::of(b"contract")
+            } else {
+                Digest::of(contract().to_string().as_bytes())
+            }),
             task: Some(Digest::of(b"task")),
             base_commit: Some("0123456789abcdef0123456789abcdef01234567".to_owned()),
             trust: Some(Trust::Reviewed),
@@ -225,7 +241,7 @@ impl Fixture {
 
     /// What is in the golden bundle: written before journals were held against their turn, and to be read for ever.
     pub fn golden() -> Self {
-        Self { journal: Some(journal(SESSION, 7)), ..Self::default() }
+        Self { journal: Some(journal(SESSION, 7)), bare: true, ..Self::default() }
     }
 
     /// The turn as a session's journal tells it: a first attempt that failed, and the one that the facts are of.
@@ -286,7 +302,7 @@ impl Fixture {
         let journal = self.journal.clone().unwrap_or_else(|| chained(&self.session, self.events(&facts)));
         let (base, last) = (manifest(&self.base), manifest(&self.last));
         let passed = facts.outcome == countersign_types::Outcome::Verified;
-        let result = json!({
+        let mut result = json!({
             "schema": "countersign.result/1",
             "session": self.session,
             "turn": self.turn,
@@ -295,10 +311,16 @@ impl Fixture {
             "exit_code": facts.outcome.exit_code(),
             "tree": self.sealed.then(|| last.digest()),
             "answer": "x".repeat(self.result_more),
-        })
-        .to_string();
-        let config =
-            json!({"settings": [{"name": "network", "source": "flag", "value": "none"}]}).to_string();
+        });
+        let mut config = json!({"settings": [{"name": "network", "source": "flag", "value": "none"}]});
+        if !self.bare {
+            result["strength"] = json!(facts.strength);
+            result["contract"] = json!(facts.contract);
+            result["rescued_from"] = json!(facts.rescued_from);
+            result["base"] = json!({"commit": facts.base_commit, "tree": base.digest()});
+            config["contract"] = contract();
+        }
+        let (result, config) = (result.to_string(), config.to_string());
         let output = b"running 2 tests\n".to_vec();
         let transcript = b"{\"role\":\"user\",\"text\":\"[redacted]\"}\n".to_vec();
         let end = if passed { ("exit 0", TestOutcome::Passed) } else { ("exit 101", TestOutcome::Failed) };

@@ -317,6 +317,81 @@ pub const ALL: &[Tamper] = &[
         },
     },
     Tamper {
+        name: "the contract of the config changed, by all keys",
+        told: &["contradiction"],
+        apply: |d| {
+            edit(d, "config.json", |text| text.replacen("\"review\":null", "\"review\":false", 1));
+            all_keys(d, |_| (), |_| ());
+        },
+    },
+    Tamper {
+        name: "the contract of the config taken away from its key, by all keys",
+        told: &["contradiction"],
+        apply: |d| {
+            let mut config = value(d, "config.json");
+            config["contract"] = json!(null);
+            put_raw(d, "config.json", config.to_string());
+            all_keys(d, |_| (), |_| ());
+        },
+    },
+    Tamper {
+        name: "another model than the contract's, by all keys",
+        told: &["contradiction"],
+        apply: |d| {
+            let models = json!([{"role": "agent", "reference": "scripted:other.json", "endpoint": null}]);
+            let mut provenance = payload(d, PROVENANCE);
+            provenance["predicate"]["buildDefinition"]["internalParameters"]["models"] = models.clone();
+            seal(d, PROVENANCE, &provenance, RUNNER);
+            all_keys(d, |turn| turn["models"] = models, |_| ());
+        },
+    },
+    Tamper {
+        name: "another strength in the result, by all keys",
+        told: &["contradiction"],
+        apply: |d| {
+            edit(d, "result.json", |text| text.replacen("\"level\":\"ids\"", "\"level\":\"held_out\"", 1));
+            all_keys(d, |_| (), |_| ());
+        },
+    },
+    Tamper {
+        name: "another base in the result, by all keys",
+        told: &["contradiction"],
+        apply: |d| {
+            edit(d, "result.json", |text| text.replacen("\"commit\":\"0", "\"commit\":\"1", 1));
+            all_keys(d, |_| (), |_| ());
+        },
+    },
+    Tamper {
+        name: "a transcript with a line that is no object, by all keys",
+        told: &["json"],
+        apply: |d| {
+            edit(d, "transcript.jsonl", |text| format!("{text}[]\n"));
+            all_keys(d, |_| (), |_| ());
+        },
+    },
+    Tamper {
+        name: "a test that failed in the room that passed, by all keys",
+        told: &["contradiction"],
+        apply: |d| {
+            let mut room = payload(d, DECIDES);
+            room["predicate"]["failedTests"] = json!(["adds_nothing"]);
+            seal(d, DECIDES, &room, RUNNER);
+            all_keys(d, |_| (), |_| ());
+        },
+    },
+    Tamper {
+        name: "a verified turn that sealed nothing by its gates, by all keys",
+        told: &["contradiction"],
+        apply: |d| {
+            all_keys(d, |turn| turn["gates"]["seal"] = json!({"reason": null, "status": "absent"}), |_| ());
+        },
+    },
+    Tamper {
+        name: "a base commit that is no object id, by all keys",
+        told: &["contradiction"],
+        apply: |d| all_keys(d, |turn| turn["base_commit"] = json!("HEAD"), |_| ()),
+    },
+    Tamper {
         name: "the journal's last event taken away, by all keys",
         told: &["journal_turn"],
         apply: |d| {
