@@ -1,6 +1,11 @@
 //! Evidence from a person's view: every ended turn leaves a bundle, stock tools and `verify` accept it, and it falls apart when it
 //! is touched.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, or says why it did not run"
+)]
 
 mod common;
 #[path = "common/project.rs"]
@@ -148,6 +153,48 @@ fn a_bundle_falls_apart_when_it_is_touched() {
     again();
     std::fs::write(copy.join("extra"), "x").unwrap();
     assert_eq!(verify(&place, &copy, &[]).0, Some(2));
+}
+
+/// A disk that is full when the bundle is written changes no outcome, is said, and leaves nothing half made. Here it is the signer
+/// that fills it: it runs just then.
+#[test]
+fn a_disk_that_is_full_at_bundle_time_is_told_and_changes_no_outcome() {
+    let test = "a_disk_that_is_full_at_bundle_time_is_told_and_changes_no_outcome";
+    let Some(place) = place(test) else { return };
+    repository(&place, PROJECT);
+    let key = place.path("key").display().to_string();
+    assert_eq!(place.run(&["key", "new", &key]).code, Some(0));
+    let public = place.run(&["key", "show", &key]).stdout;
+    let public = place.write("key.pub", &public);
+    let full = place.path("full");
+    std::fs::create_dir(&full).unwrap();
+    let fill = format!("cat /dev/zero > {}/filler 2>&-; exit 1\n", full.display());
+    let fill = place.write("fill.sh", &fill);
+    let model = script(&place, "m.json", &json!([edit("answer", "41", "42"), finish("Done.")]));
+    let args = project::args(&place, &model, &["--check", project::CHECK, "--format", "json"]);
+    let inner = place.command(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    // What is left is looked at before the mount is gone.
+    let script = "mount -t tmpfs -o size=32m none \"$0\" || exit 99; \"$@\"; code=$?; \
+                  find \"$0/sessions\" -name '*bundle*' >&2; exit $code";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", script]).arg(&full);
+    command.arg(inner.get_program()).args(inner.get_args()).env_clear();
+    command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.env("COUNTERSIGN_HOME", &full).current_dir(place.dir.path());
+    command.env("COUNTERSIGN_SIGNING_COMMAND", format!("sh {}", fill.display()));
+    command.env("COUNTERSIGN_SIGNING_PUBLIC_KEY_FILE", public);
+    let ended = match command.output() {
+        Ok(output) => Ended::of(output),
+        Err(why) => return eprintln!("SKIPPED: {test}: unshare cannot be started: {why}"),
+    };
+    if ended.code == Some(99) || ended.stderr.starts_with("unshare") {
+        return eprintln!("SKIPPED: {test}: this machine mounts nothing: {}", ended.stderr);
+    }
+    let result = ended.ended("verified", "checks_passed");
+    assert_eq!(result["bundle"], json!(null), "{result}");
+    let notes = result["degraded"].to_string();
+    assert!(notes.contains("no bundle was written") && notes.contains("No space left"), "{notes}");
+    assert!(!ended.stderr.contains(".bundle"), "{}", ended.stderr);
 }
 
 #[test]
