@@ -1,11 +1,6 @@
 //! Evidence from a person's view: every ended turn leaves a bundle, stock tools and `verify` accept it, and it falls apart when it
 //! is touched.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, or says why it did not run"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
 #[path = "common/project.rs"]
