@@ -16,12 +16,22 @@ FIXED = ["bundle.json", "result.json", "config.json", "journal.jsonl", "transcri
 TREE = ["tree/base.manifest", "tree/final.manifest", "patch.diff"]
 MAX_JSON, MAX_FILE, MAX_FILES = 32 << 20, 512 << 20, 100_000
 GATES = {"seal", "answer", "fence", "scope", "change", "check", "repro", "review"}
-FIELDS = {  # of each predicate, exactly
-    "turn": "session turn created_at ended_at outcome reason exit_code rescued_from strength gates contract task base_commit "
-            "base_tree final_tree patch journal trust network tier observed models usage degraded parts",
-    "provenance": "buildDefinition runDetails",
-    "verdict": "verifier timeVerified resourceUri policy inputAttestations verificationResult verifiedLevels",
-    "test-result": "result configuration passedTests warnedTests failedTests",
+REASONS = {  # by outcome, with its exit code
+    "verified": (0, "checks_passed"),
+    "answered": (0, "no_claim"),
+    "setup_error": (1, "usage config trust key no_check already_green environment sandbox_unavailable repository"),
+    "unverified": (2, "check_failed check_inconclusive no_tests_ran too_weak gate_unverifiable no_change empty_answer evidence_stale unsealable"),
+    "capped": (3, "turns deadline context tokens budget actions output"),
+    "stuck": (4, "repeat alternate discovery stagnant tool_format"),
+    "provider_error": (5, "auth rate_limited quota_exhausted overloaded transport bad_response"),
+    "refused": (6, "declined"),
+    "canceled": (7, "signal request"),
+    "scope_violation": (8, "paths"),
+    "tampered": (9, "protected_files planted_runner_config profile_changed"),
+    "blocked": (10, "approval_impossible"),
+    "interrupted": (11, "effect_unknown checkpoint_lost"),
+    "parked": (12, "approval timer drained lease_lost"),
+    "host_failure": (13, "disk_full store cell_died"),
 }
 TYPES = {
     "turn": "urn:countersign:predicate:turn:1", "provenance": "https://slsa.dev/provenance/v1",
@@ -29,6 +39,99 @@ TYPES = {
     "test-result": "https://in-toto.io/attestation/test-result/v0.1",
 }
 SPKI = bytes.fromhex("302a300506032b6570032100")
+
+
+# What a value may be: functions from a JSON value to whether it is that.
+
+def text(value):
+    return isinstance(value, str)
+
+
+def flag(value):
+    return isinstance(value, bool)
+
+
+def anything(_value):
+    return True
+
+
+def matching(pattern):
+    return lambda value: text(value) and re.fullmatch(pattern, value) is not None
+
+
+def whole(bits):
+    return lambda value: type(value) is int and 0 <= value < 1 << bits
+
+
+def word(words):
+    return lambda value: text(value) and value in words.split()
+
+
+def maybe(kind):
+    return lambda value: value is None or kind(value)
+
+
+def many(kind):
+    return lambda value: isinstance(value, list) and all(map(kind, value))
+
+
+def table(key, kind):
+    return lambda value: isinstance(value, dict) and all(key(name) and kind(one) for name, one in value.items())
+
+
+def exact(**fields):
+    return lambda value: (isinstance(value, dict) and set(value) == set(fields)
+                          and all(kind(value[name]) for name, kind in fields.items()))
+
+
+def resource(value):
+    kinds = {"name": text, "uri": text, "digest": table(text, text), "annotations": table(text, anything)}
+    return (isinstance(value, dict) and set(value) <= set(kinds) and all(kinds[key](one) for key, one in value.items())
+            and {} not in (value.get("digest"), value.get("annotations")))
+
+
+DIGEST, SESSION = matching("sha256:[0-9a-f]{64}"), matching("[a-z0-9][a-z0-9_-]{0,63}")
+REASON = word(" ".join(words for _code, words in REASONS.values()))
+PROPERTY = word("other_uid userns pidns netns fs_confined seccomp no_new_privs memory_limit pids_limit disk_limit "
+                "separate_kernel hardware_virtualised")
+MODEL = exact(role=text, reference=text, endpoint=maybe(text))
+KEY = exact(key_id=matching("[0-9a-f]{64}"), public=text)
+HEADER = exact(format=text, session=SESSION, turn=whole(32), created_at=text, signing=lambda value: (
+    exact(kind=word("signed"), runner=KEY, verifier=KEY)(value)
+    or exact(kind=word("unsigned"), reason=word("host_tier no_key signer_failed"), detail=text)(value)))
+PREDICATES = {
+    "turn": exact(
+        session=SESSION, turn=whole(32), created_at=text, ended_at=text, outcome=word(" ".join(REASONS)), reason=REASON,
+        exit_code=whole(8), rescued_from=maybe(REASON),
+        strength=maybe(exact(level=word("exit_code red_before ids canary held_out"), in_process=flag)),
+        gates=table(word(" ".join(GATES)), exact(status=word("absent passed failed unverifiable not_reached"),
+                                                 reason=maybe(REASON))),
+        contract=maybe(DIGEST), task=maybe(DIGEST), base_commit=maybe(text), base_tree=maybe(DIGEST),
+        final_tree=maybe(DIGEST), patch=maybe(DIGEST), journal=exact(seq=whole(64), head=DIGEST),
+        trust=maybe(word("trusted-local reviewed untrusted")), network=maybe(text),
+        tier=maybe(word("host native container gvisor vm")), observed=many(PROPERTY), models=many(MODEL),
+        usage=many(exact(role=text, calls=whole(64), input=maybe(whole(64)), output=maybe(whole(64)),
+                         micro_usd=maybe(whole(64)))),
+        degraded=many(text), parts=table(text, DIGEST)),
+    "provenance": exact(
+        buildDefinition=exact(
+            buildType=text, externalParameters=exact(inputs=many(resource)),
+            internalParameters=exact(models=many(MODEL), config=resource, facts=table(text, anything)),
+            resolvedDependencies=many(resource)),
+        runDetails=exact(
+            builder=exact(id=text, version=table(text, text)), byproducts=many(resource),
+            metadata=exact(invocationId=text, startedOn=text, finishedOn=text))),
+    "verdict": exact(
+        verifier=exact(id=text, version=table(text, text)), timeVerified=text, resourceUri=text, policy=resource,
+        inputAttestations=many(resource), verificationResult=word("PASSED FAILED"), verifiedLevels=many(text)),
+    "test-result": exact(
+        result=word("PASSED WARNED FAILED"), configuration=many(resource), passedTests=many(text), warnedTests=many(text),
+        failedTests=many(text)),
+}
+ROOM_FACTS = exact(
+    name=text, purpose=word("base final control held_out repro asked"), check=whole(32), attempt=maybe(whole(32)),
+    decides=flag, ended=text, cause=maybe(text), argv=many(text), observed=many(PROPERTY), overlay=maybe(DIGEST),
+    environment=maybe(DIGEST))
 
 
 class Wrong(Exception):
@@ -213,7 +316,7 @@ class Bundle:
         if self.sums.get("bundle.json", sha256(header)) != sha256(header):
             self.tell("digest")
         self.header = parse(header, canonical=True)
-        if self.header.get("format") != "countersign.bundle/1":
+        if not HEADER(self.header) or self.header["format"] != "countersign.bundle/1":
             raise Wrong("json")
         self.signed = self.header["signing"]["kind"] == "signed"
         for path in list(self.files):
@@ -271,8 +374,9 @@ class Bundle:
                 continue
             if role not in known["roles"]:
                 self.broken("wrong_role")
-            window = known.get("not_before", "0000"), known.get("not_after", "9999")
-            if any(not window[0] <= time <= window[1] for time in (self.now, self.header["created_at"])):
+            window = known.get("not_before", "0000"), known.get("not_after", "9999-12-31T23:59:59Z")
+            times = self.now, self.header["created_at"]
+            if any(not (is_time(time) and window[0] <= time <= window[1]) for time in times):
                 self.broken("key_not_valid")
 
     def broken(self, word):
@@ -351,14 +455,14 @@ class Bundle:
                 continue
             try:
                 value = parse(body, canonical=True)
+                if not text(value["_type"]) or not text(value["predicateType"]):
+                    raise Wrong("json")
                 if value["_type"] != "https://in-toto.io/Statement/v1" or value["predicateType"] != TYPES[kind]:
                     raise Wrong("statement")
-                if set(value) != {"_type", "subject", "predicateType", "predicate"}:
+                if not exact(_type=text, subject=many(resource), predicateType=text, predicate=PREDICATES[kind])(value):
                     raise Wrong("json")
-                if set(value["predicate"]) != set(FIELDS[kind].split()):
-                    raise Wrong("json")
-                names = [thing["name"] for thing in value["subject"]]
-                if not names or len(set(names)) != len(names) or not all(sha(thing) for thing in value["subject"]):
+                names = [thing.get("name") for thing in value["subject"]]
+                if not names or len(set(names)) != len(names) or not all(names) or not all(map(sha, value["subject"])):
                     raise Wrong("statement")
             except Wrong as wrong:
                 self.tell(str(wrong))
@@ -371,7 +475,7 @@ class Bundle:
     def check(self):
         urn = f"urn:countersign:turn:{self.header['session']}:{self.header['turn']}"
         about = ["tree/final.manifest", "patch.diff"] if self.sealed else ["journal.jsonl"]
-        subject = [(path, self.sums[path]) for path in about if path in self.sums]
+        subject = [{"name": path, "digest": {"sha256": self.sums[path]}} for path in about if path in self.sums]
         turn, prov, verdict = (self.read_ones.get(kind, {}).get("predicate") for kind in ("turn", "provenance", "verdict"))
         says = {
             "turn": turn and f"urn:countersign:turn:{turn['session']}:{turn['turn']}",
@@ -381,7 +485,7 @@ class Bundle:
         for kind, value in self.read_ones.items():
             if says[kind] != urn:
                 self.tell("other_turn")
-            elif [(thing["name"], sha(thing)) for thing in value["subject"]] != subject:
+            elif not same(value["subject"], subject):
                 self.tell("subject")
         for value in self.rooms.values():
             if named(value["predicate"]["configuration"], "turn").get("uri") != urn:
@@ -411,7 +515,9 @@ class Bundle:
         if any(path not in parts and not outside.match(path) for path in self.files):
             self.tell("part_unlisted")
         verified, status = turn["outcome"] == "verified", {key: gate["status"] for key, gate in turn["gates"].items()}
-        good = not (self.signed and turn["tier"] == "host")
+        code, reasons = REASONS[turn["outcome"]]
+        good = not (self.signed and turn["tier"] == "host") and turn["network"] in (None, "none", "host")
+        good &= turn["exit_code"] == code and turn["reason"] in reasons.split() and is_time(turn["ended_at"])
         good &= turn["base_commit"] is None or bool(re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", turn["base_commit"]))
         good &= set(status) == GATES and turn["ended_at"] == self.header["created_at"]
         good &= all(self.digest(path) == ((turn[field] or "").removeprefix("sha256:") or None)
@@ -423,6 +529,9 @@ class Bundle:
         deciding = 0
         for path, value in self.rooms.items():
             facts = named(value["predicate"]["configuration"], "room").get("annotations", {})
+            if not ROOM_FACTS(facts):
+                good = False
+                continue
             tree, decides = "sha256:" + sha(value["subject"][0]), facts.get("decides")
             contract = sha(named(value["predicate"]["configuration"], "contract"))
             good &= path == f"statements/test-result.{facts.get('name')}{self.suffix}" and len(value["subject"]) == 1
@@ -470,7 +579,8 @@ class Bundle:
                 level = f"COUNTERSIGN_{turn['strength']['level'].upper()}{inside}"
             good &= verdict["verificationResult"] == ("PASSED" if verified else "FAILED")
             good &= verdict["verifiedLevels"] == [level] and verdict["verifier"]["id"] == "urn:countersign:verifier:1"
-            good &= ("sha256:" + sha(verdict["policy"]) if verdict["policy"] else None) == turn["contract"]
+            policy = {"uri": "urn:countersign:contract:1", "digest": {"sha256": (turn["contract"] or "")[7:]}}
+            good &= same(verdict["policy"], policy if turn["contract"] else {}) and is_time(verdict["timeVerified"])
         if not good:
             self.tell("contradiction")
 
@@ -611,6 +721,15 @@ class Bundle:
 def same(one, other):
     """As JSON: true is not 1, and the order of keys is nothing."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def is_time(value):
+    """A real time from 1970 to 9999 in UTC, in the one spelling."""
+    try:
+        at = datetime.datetime.strptime(value, "%Y-%m-%dT%H:%M:%SZ")
+    except ValueError:
+        return False
+    return at.year >= 1970 and len(value) == 20 and value.isascii() and f"{at.isoformat()}Z" == value
 
 
 def is_object(line):

@@ -84,6 +84,10 @@ impl<P: Predicate> Statement<P> {
             return Err(StatementError::Predicate(crate::strict::shown(&kind.predicate_type)));
         }
         let statement: Self = read_canonical(bytes)?;
+        // Null is written; a key that is left out, or is there with nothing in it, would be a second spelling.
+        if statement.to_bytes().ok().as_deref() != Some(bytes) {
+            return Err(JsonError::Shape("a key is missing, or is there and empty".to_owned()).into());
+        }
         let mut names = std::collections::BTreeSet::new();
         let good = |resource: &Resource| {
             resource.sha256().is_some() && resource.name.as_deref().is_some_and(|name| !name.is_empty())

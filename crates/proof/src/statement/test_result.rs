@@ -106,7 +106,9 @@ impl TestResult {
 
     pub fn facts(&self) -> Result<RoomFacts, JsonError> {
         let annotations = self.find("room").map(|room| json!(room.annotations)).unwrap_or_default();
-        serde_json::from_value(annotations)
-            .map_err(|e| JsonError::Shape(crate::strict::shown(&e.to_string())))
+        let facts: RoomFacts = serde_json::from_value(annotations.clone())
+            .map_err(|e| JsonError::Shape(crate::strict::shown(&e.to_string())))?;
+        let whole = json!(facts) == annotations;
+        whole.then_some(facts).ok_or_else(|| JsonError::Shape("a key is missing".to_owned()))
     }
 }

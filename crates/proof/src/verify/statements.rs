@@ -216,6 +216,9 @@ fn turn_fits(bundle: &Bundle, path: &str, turn: &Turn, findings: &mut Vec<Findin
     if !turn.base_commit.as_ref().is_none_or(object_id) {
         wrong(path, "its base commit is no object id");
     }
+    if !matches!(turn.network.as_deref(), None | Some("none" | "host")) {
+        wrong(path, "its network is not known");
+    }
     if bundle.signed && turn.tier == Some(Tier::Host) {
         wrong(path, "a turn of the host tier is never signed");
     }

@@ -392,6 +392,147 @@ pub const ALL: &[Tamper] = &[
         apply: |d| all_keys(d, |turn| turn["base_commit"] = json!("HEAD"), |_| ()),
     },
     Tamper {
+        name: "a reason that nobody knows, by all keys",
+        told: &["json"],
+        apply: |d| all_keys(d, |turn| turn["reason"] = json!("because"), |_| ()),
+    },
+    Tamper {
+        name: "a reason of another outcome, by all keys",
+        told: &["contradiction"],
+        apply: |d| all_keys(d, |turn| turn["reason"] = json!("no_change"), |_| ()),
+    },
+    Tamper {
+        name: "a turn without the key of its tier, by all keys",
+        told: &["json"],
+        apply: |d| {
+            all_keys(
+                d,
+                |turn| {
+                    turn.as_object_mut().unwrap().remove("tier");
+                },
+                |_| (),
+            )
+        },
+    },
+    Tamper {
+        name: "a turn with a tier that nobody knows, by all keys",
+        told: &["json"],
+        apply: |d| all_keys(d, |turn| turn["tier"] = json!("cloud"), |_| ()),
+    },
+    Tamper {
+        name: "a property that nobody can observe, by all keys",
+        told: &["json"],
+        apply: |d| all_keys(d, |turn| turn["observed"] = json!(["userns", "magic"]), |_| ()),
+    },
+    Tamper {
+        name: "a trust that nobody knows, by all keys",
+        told: &["json"],
+        apply: |d| all_keys(d, |turn| turn["trust"] = json!("full"), |_| ()),
+    },
+    Tamper {
+        name: "a network that nobody knows, by all keys",
+        told: &["contradiction"],
+        apply: |d| all_keys(d, |turn| turn["network"] = json!("lan"), |_| ()),
+    },
+    Tamper {
+        name: "an exit code that is true or false, by all keys",
+        told: &["json"],
+        apply: |d| all_keys(d, |turn| turn["exit_code"] = json!(false), |_| ()),
+    },
+    Tamper {
+        name: "a gate with a field of its own, by all keys",
+        told: &["json"],
+        apply: |d| all_keys(d, |turn| turn["gates"]["seal"]["by"] = json!(null), |_| ()),
+    },
+    Tamper {
+        name: "a gate that nobody knows, by all keys",
+        told: &["json"],
+        apply: |d| all_keys(d, |turn| turn["gates"]["luck"] = turn["gates"]["seal"].clone(), |_| ()),
+    },
+    Tamper {
+        name: "a model with a field of its own, by all keys",
+        told: &["json"],
+        apply: |d| all_keys(d, |turn| turn["models"][0]["price"] = json!(1), |_| ()),
+    },
+    Tamper {
+        name: "a day that the calendar does not have, by all keys",
+        told: &["journal_turn"],
+        apply: |d| ended_at(d, "2026-02-30T12:05:00Z"),
+    },
+    Tamper {
+        name: "the last second of the year 9999, by all keys",
+        told: &["journal_turn"],
+        apply: |d| ended_at(d, "9999-12-31T23:59:59Z"),
+    },
+    Tamper {
+        name: "a time without its zone, by all keys",
+        told: &["journal_turn"],
+        apply: |d| ended_at(d, "2026-11-30T12:05:00"),
+    },
+    Tamper {
+        name: "a number that is none, by all keys",
+        told: &["json"],
+        apply: |d| {
+            edit(d, "config.json", |text| text.replacen("\"none\"", "NaN", 1));
+            all_keys(d, |_| (), |_| ());
+        },
+    },
+    Tamper {
+        name: "a number beyond all bounds, by all keys",
+        told: &["json"],
+        apply: |d| {
+            edit(d, "config.json", |text| text.replacen("\"none\"", "1e999", 1));
+            all_keys(d, |_| (), |_| ());
+        },
+    },
+    Tamper {
+        name: "an exit code of minus zero in the result, by all keys",
+        told: &["contradiction"],
+        apply: |d| {
+            edit(d, "result.json", |text| text.replacen("\"exit_code\":0", "\"exit_code\":-0", 1));
+            all_keys(d, |_| (), |_| ());
+        },
+    },
+    Tamper {
+        name: "an exit code with a point in the result, by all keys",
+        told: &["contradiction"],
+        apply: |d| {
+            edit(d, "result.json", |text| text.replacen("\"exit_code\":0", "\"exit_code\":0.0", 1));
+            all_keys(d, |_| (), |_| ());
+        },
+    },
+    Tamper {
+        name: "half a letter, by all keys",
+        told: &["json"],
+        apply: |d| {
+            edit(d, "config.json", |text| text.replacen("\"none\"", "\"\\ud800\"", 1));
+            all_keys(d, |_| (), |_| ());
+        },
+    },
+    Tamper {
+        name: "a config that is too deep, by all keys",
+        told: &["json"],
+        apply: |d| {
+            let deep = format!("{}{}", "[".repeat(127), "]".repeat(127));
+            edit(d, "config.json", |text| text.replacen('{', &format!("{{\"deep\":{deep},"), 1));
+            all_keys(d, |_| (), |_| ());
+        },
+    },
+    Tamper {
+        name: "a room with a field of its own, by all keys",
+        told: &["contradiction"],
+        apply: |d| room(d, |facts| facts["luck"] = json!(true)),
+    },
+    Tamper {
+        name: "a room without a field, by all keys",
+        told: &["contradiction"],
+        apply: |d| {
+            room(d, |facts| {
+                facts.as_object_mut().unwrap().remove("cause");
+            });
+        },
+    },
+    Tamper {
         name: "the journal's last event taken away, by all keys",
         told: &["journal_turn"],
         apply: |d| {
@@ -834,6 +975,26 @@ fn verified_but_for_the_journal(dir: &Path) {
         verdict["verifiedLevels"] = json!(["COUNTERSIGN_IDS_IN_PROCESS"]);
     };
     all_keys(dir, turn, verdict);
+}
+
+/// The header and the turn say that it ended then.
+fn ended_at(dir: &Path, time: &str) {
+    let mut header = value(dir, "bundle.json");
+    header["created_at"] = json!(time);
+    put_raw(dir, "bundle.json", header.to_string());
+    all_keys(dir, |turn| turn["ended_at"] = json!(time), |_| ());
+}
+
+/// The room that decides says something else of itself.
+fn room(dir: &Path, change: impl Fn(&mut Value)) {
+    let mut room = payload(dir, DECIDES);
+    for resource in room["predicate"]["configuration"].as_array_mut().unwrap() {
+        if resource["name"] == "room" {
+            change(&mut resource["annotations"]);
+        }
+    }
+    seal(dir, DECIDES, &room, RUNNER);
+    all_keys(dir, |_| (), |_| ());
 }
 
 /// A journal of the same events but for a change of their data, chained and signed anew.
