@@ -500,9 +500,10 @@ class Bundle:
                     self.tell("statement_changed" if self.digest(path) else "statement_missing")
             if any(path.startswith("statements/") and path not in [*dict(listed), own] for path in self.files):
                 self.tell("statement_unlisted")
+        self.told = False
+        self.journal(turn)
         if turn:
             self.check_turn(turn, prov, verdict)
-        self.journal(turn)
         if not all(map(is_object, re.findall(rb"[^\n]*\n|[^\n]+", self.data.get("transcript.jsonl", b"")))):
             self.tell("json")
 
@@ -551,7 +552,9 @@ class Bundle:
                 good &= all(key in result and same(result[key], value) for key, value in wanted.items())
                 good &= all(key in result and (result[key] is None or same(result[key], turn[key]))
                             for key in ("session", "turn"))
-                good &= all(same(result.get(key, turn[key]), turn[key]) for key in ("strength", "contract", "rescued_from"))
+                more = ("strength", "contract", "rescued_from")
+                good &= all(same(result[key], turn[key]) if key in result else not self.told for key in more)
+                good &= "base" in result or not self.told
                 if "base" in result:
                     base = result["base"] if isinstance(result["base"], dict) else {}
                     good &= same(base.get("commit"), turn["base_commit"])
@@ -560,7 +563,7 @@ class Bundle:
                 self.tell(str(wrong))
         if "config.json" in self.data:
             try:
-                good &= config_fits(parse(self.data["config.json"], canonical=False), turn)
+                good &= config_fits(parse(self.data["config.json"], canonical=False), turn, self.told)
             except Wrong as wrong:
                 self.tell(str(wrong))
         if prov:
@@ -639,6 +642,7 @@ class Bundle:
                     told["sealed"] = data.get("tree")
                 elif result == "patch":
                     told["patch"] = data.get("patch")
+        self.told = bool(told)
         if not told:
             return True
         if len(ends) != 1 or not ends[0][0]:
@@ -739,11 +743,12 @@ def is_object(line):
         return False
 
 
-def config_fits(config, turn):
+def config_fits(config, turn, told):
     """Whether the contract that is shown is the one that was signed, and the models those that it names."""
-    if not isinstance(config, dict) or "contract" not in config:
+    config = config if isinstance(config, dict) else {}
+    if "contract" not in config and not told:
         return True
-    contract = config["contract"]
+    contract = config.get("contract")
     if contract is None:
         return turn["contract"] is None
     spelled = canonical_json(contract)

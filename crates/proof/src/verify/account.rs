@@ -78,6 +78,11 @@ impl Account {
         }
     }
 
+    /// Whether there is anything in it that could be compared.
+    pub(super) fn tells(&self) -> bool {
+        self.tells
+    }
+
     /// Tells every way in which the turn's statement is not what the journal tells.
     pub(super) fn hold_against(&self, turn: &Turn, findings: &mut Vec<Finding>) {
         let broken = [

@@ -146,10 +146,11 @@ fn check(files: Files, options: &Options<'_>, findings: &mut Vec<Finding>) -> Re
     let read = statements::read(&bundle, keys.as_ref(), &mut buffer, findings);
     report.signature = signatures::state(&bundle, keys.as_ref(), read.all_opened, findings);
     report.signers = keys.as_ref().map(signatures::Keys::seen).unwrap_or_default();
-    statements::check(&bundle, &read, &mut buffer, findings);
     report.claims = read.turn.as_ref().map(|(_, turn)| Claims::of(&turn.predicate));
     report.verdict = read.verdict.as_ref().map(|(_, verdict)| verdict.clone());
     let journal = stream::all(&bundle, &mut buffer, findings);
+    let tells = journal.as_ref().is_some_and(|(_, account)| account.tells());
+    statements::check(&bundle, &read, tells, &mut buffer, findings);
     if let (Some((head, account)), Some((_, turn))) = (journal, &read.turn) {
         let signed = turn.predicate.journal;
         if head != signed {

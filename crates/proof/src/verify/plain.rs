@@ -19,8 +19,14 @@ fn read(bundle: &Bundle, path: &str, buffer: &mut Vec<u8>, findings: &mut Vec<Fi
     }
 }
 
-/// The result object that programs read must say what was signed.
-pub(super) fn result(bundle: &Bundle, turn: &Turn, buffer: &mut Vec<u8>, findings: &mut Vec<Finding>) {
+/// The result object that programs read must say what was signed; all of it, where the journal `tells` a turn.
+pub(super) fn result(
+    bundle: &Bundle,
+    turn: &Turn,
+    tells: bool,
+    buffer: &mut Vec<u8>,
+    findings: &mut Vec<Finding>,
+) {
     let Some(value) = read(bundle, RESULT, buffer, findings) else { return };
     let mut wrong = |field: &str| {
         let why = format!("its `{field}` is not the one that was signed");
@@ -42,13 +48,14 @@ pub(super) fn result(bundle: &Bundle, turn: &Turn, buffer: &mut Vec<u8>, finding
             wrong(field);
         }
     }
-    // Not every result of this format has these.
+    // The first results of this format did not have these.
     let more = [
         ("strength", json!(turn.strength)),
         ("contract", json!(turn.contract)),
         ("rescued_from", json!(turn.rescued_from)),
     ];
-    for (field, _) in more.iter().filter(|(field, signed)| value.get(field).is_some_and(|is| is != signed)) {
+    for (field, _) in more.iter().filter(|(field, signed)| value.get(field).map_or(tells, |is| is != signed))
+    {
         wrong(field);
     }
     if let Some(base) = value.get("base") {
@@ -57,13 +64,25 @@ pub(super) fn result(bundle: &Bundle, turn: &Turn, buffer: &mut Vec<u8>, finding
         if base["commit"] != json!(turn.base_commit) || base["tree"] != tree {
             wrong("base");
         }
+    } else if tells {
+        wrong("base");
     }
 }
 
-/// The contract that is shown must be the one that was signed, and the models those that it names.
-pub(super) fn config(bundle: &Bundle, turn: &Turn, buffer: &mut Vec<u8>, findings: &mut Vec<Finding>) {
+/// The contract that is shown must be the one that was signed, and the models those that it names. It is shown where the
+/// journal `tells` a turn.
+pub(super) fn config(
+    bundle: &Bundle,
+    turn: &Turn,
+    tells: bool,
+    buffer: &mut Vec<u8>,
+    findings: &mut Vec<Finding>,
+) {
     let Some(value) = read(bundle, CONFIG, buffer, findings) else { return };
-    let Some(contract) = value.get("contract") else { return };
+    let contract = match value.get("contract") {
+        None if !tells => return,
+        contract => contract.unwrap_or(&Value::Null),
+    };
     let mut wrong = |why: &str| {
         findings.push(Finding::Contradiction { path: CONFIG.to_owned(), why: why.to_owned() });
     };

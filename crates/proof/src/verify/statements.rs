@@ -92,8 +92,14 @@ fn parsed<P: Predicate>(path: String, payload: &[u8], findings: &mut Vec<Finding
     }
 }
 
-/// Holds the statements against each other and against the files.
-pub(super) fn check(bundle: &Bundle, read: &Statements, buffer: &mut Vec<u8>, findings: &mut Vec<Finding>) {
+/// Holds the statements against each other and against the files. `tells`: whether the journal tells a turn.
+pub(super) fn check(
+    bundle: &Bundle,
+    read: &Statements,
+    tells: bool,
+    buffer: &mut Vec<u8>,
+    findings: &mut Vec<Finding>,
+) {
     let urn = turn_urn(&bundle.header.session, bundle.header.turn);
     let subject = subject(bundle);
     let mut about = |path: &str, is: Option<&str>, own: &[Resource]| {
@@ -123,8 +129,8 @@ pub(super) fn check(bundle: &Bundle, read: &Statements, buffer: &mut Vec<u8>, fi
         turn_fits(bundle, path, &turn.predicate, findings);
         parts(bundle, &turn.predicate, findings);
         rooms(&turn.predicate, read, findings);
-        plain::result(bundle, &turn.predicate, buffer, findings);
-        plain::config(bundle, &turn.predicate, buffer, findings);
+        plain::result(bundle, &turn.predicate, tells, buffer, findings);
+        plain::config(bundle, &turn.predicate, tells, buffer, findings);
         if let Some((path, provenance)) = &read.provenance {
             provenance_fits(path, &provenance.predicate, &turn.predicate, findings);
         }

@@ -335,6 +335,24 @@ pub const ALL: &[Tamper] = &[
         },
     },
     Tamper {
+        name: "the contract of the config left out, by all keys",
+        told: &["contradiction"],
+        apply: |d| {
+            edit(d, "config.json", |_| "{}".to_owned());
+            all_keys(d, |_| (), |_| ());
+        },
+    },
+    Tamper {
+        name: "the strength of the result left out, by all keys",
+        told: &["contradiction"],
+        apply: |d| {
+            let mut result = value(d, "result.json");
+            result.as_object_mut().unwrap().remove("strength");
+            put_raw(d, "result.json", result.to_string());
+            all_keys(d, |_| (), |_| ());
+        },
+    },
+    Tamper {
         name: "another model than the contract's, by all keys",
         told: &["contradiction"],
         apply: |d| {
