@@ -48,7 +48,7 @@ pub(super) fn result(
             wrong(field);
         }
     }
-    // The first results of this format did not have these.
+    // The golden bundle has none of these.
     let more = [
         ("strength", json!(turn.strength)),
         ("contract", json!(turn.contract)),
