@@ -181,7 +181,7 @@ impl Workshop<'_> {
             terms.repeats,
         );
         evidence.rooms = seen.iter().flat_map(|seen| seen.rooms.clone()).collect();
-        let lockfiles = countersign_gates::changed_lockfiles(
+        let lockfiles = countersign_gates::changed_sources(
             &base_manifest,
             &manifest,
             self.contract.environment.setup.as_deref(),

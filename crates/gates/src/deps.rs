@@ -10,16 +10,29 @@ use crate::evidence::Cause;
 const MORE: &[&str] =
     &["go.sum", "npm-shrinkwrap.json", "bun.lock", "bun.lockb", "composer.lock", "Gemfile.lock"];
 
-/// Files that an environment is made from and that are not the same in both trees: lockfiles, and where a setup makes the
-/// environment, lists of requirements and whatever its command names.
+/// Lockfiles and, where a setup makes the environment, pip's lists that are not the same in both trees. They name what is
+/// installed; a second environment is made from them.
 #[must_use]
-pub fn changed_lockfiles(base: &Manifest, tree: &Manifest, setup: Option<&[String]>) -> Vec<TreePath> {
+pub fn changed_lockfiles(base: &Manifest, tree: &Manifest, has_setup: bool) -> Vec<TreePath> {
     let is_lock = |path: &TreePath| {
         let name = path.file_name();
-        LOCKFILES.iter().chain(MORE).any(|lock| name == lock.as_bytes())
-            || setup.is_some_and(|argv| is_list(name) || is_named(path, argv))
+        LOCKFILES.iter().chain(MORE).any(|lock| name == lock.as_bytes()) || (has_setup && is_list(name))
     };
     base.changes_to(tree).into_iter().map(|change| change.path).filter(is_lock).collect()
+}
+
+/// The same and whatever else the setup's command names: the environment was made from the base's. None of that is ever given
+/// to a setup, which runs with the operator's authority and may be a script of the tree.
+#[must_use]
+pub fn changed_sources(base: &Manifest, tree: &Manifest, setup: Option<&[String]>) -> Vec<TreePath> {
+    let mut sources = changed_lockfiles(base, tree, setup.is_some());
+    if let Some(argv) = setup {
+        let named = base.changes_to(tree).into_iter().map(|change| change.path);
+        sources.extend(named.filter(|path| is_named(path, argv)));
+        sources.sort();
+        sources.dedup();
+    }
+    sources
 }
 
 /// `requirements.txt`, `requirements-dev.txt`: pip's lists, pinned or not.
@@ -84,7 +97,7 @@ mod tests {
         let told = |setup: Option<&[&str]>| -> Vec<String> {
             let setup: Option<Vec<String>> =
                 setup.map(|argv| argv.iter().map(|word| (*word).to_owned()).collect());
-            changed_lockfiles(&base, &after, setup.as_deref()).iter().map(ToString::to_string).collect()
+            changed_sources(&base, &after, setup.as_deref()).iter().map(ToString::to_string).collect()
         };
         // Without a setup nothing was made from a list.
         assert_eq!(told(None), ["Cargo.lock"]);
@@ -92,5 +105,9 @@ mod tests {
         assert_eq!(told(Some(&pip)), ["Cargo.lock", "requirements.txt"]);
         let script = ["sh", "-c", "python3 -m venv .venv && .venv/bin/pip install -r ./tools/deps.list"];
         assert_eq!(told(Some(&script)), ["Cargo.lock", "requirements.txt", "tools/deps.list"]);
+        // What a setup is run on is no more than what names packages.
+        let given: Vec<String> =
+            changed_lockfiles(&base, &after, true).iter().map(ToString::to_string).collect();
+        assert_eq!(given, ["Cargo.lock", "requirements.txt"]);
     }
 }

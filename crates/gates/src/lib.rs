@@ -36,7 +36,7 @@ pub use check::{
 };
 pub use claims::{Claim, ClaimFacts, ClaimKind, ClaimVerdict, Ran, claims, is_named_as_a_test};
 pub use control::{judge_control, wants_control};
-pub use deps::{changed_lockfiles, judge_deps};
+pub use deps::{changed_lockfiles, changed_sources, judge_deps};
 pub use evidence::{Cause, CheckEvidence, Control, Repeats, RoomEvidence, RoomRole, Tests};
 pub use feedback::{FEEDBACK_LIMIT, FeedbackItem, feedback};
 pub use fence::{Allowed, Fence, FencePlan, GateDecision};

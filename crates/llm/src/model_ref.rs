@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Vendor;
 
-/// Which model: `vendor:MODEL` with a vendor of [`VENDORS`], or `scripted:FILE`.
+/// Which model: `vendor:MODEL` with a vendor of [`crate::VENDORS`], or `scripted:FILE`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ModelRef {
     /// None: a script.

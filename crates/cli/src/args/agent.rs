@@ -8,7 +8,7 @@ use countersign_config::{PRESETS, Preset};
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct AgentArgs {
     /// Named behaviour defaults: limits, attempts and what the agent is told. Recorded in every run; flags override them
-    /// [default: coding@1 of run, question@1 of ask]
+    /// (default: coding@1 of run, question@1 of ask)
     #[arg(long, value_name = "NAME@VERSION", value_parser = preset)]
     pub(crate) preset: Option<&'static Preset>,
     /// Write every attempt of every model call into this new file, once the run has ended. It holds the whole
