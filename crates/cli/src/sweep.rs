@@ -17,10 +17,14 @@ use crate::tiers;
 /// How long a command may be held up by what others left. The rest is taken up by the next command.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How often what is left is tried again, and how long is waited in between.
+const ROUNDS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// Removes the cells of sessions that nobody drives. Best effort: what stays costs disk and nothing else.
 pub(crate) async fn leftovers(home: &Home) {
-    let found = find(&home.root().join("sessions"));
-    if found.is_empty() {
+    let sessions = home.root().join("sessions");
+    if find(&sessions).is_empty() {
         return;
     }
     // Without the launcher nothing can be removed; whoever runs a cell next is told what is missing.
@@ -28,15 +32,24 @@ pub(crate) async fn leftovers(home: &Home) {
     let native: Arc<dyn Cells> = Arc::new(Native::new(binaries.clone()));
     let host: Arc<dyn Cells> = Arc::new(Host::new(binaries));
     let remove = async {
-        for session in found {
-            // Held while a process drives the session; then its cells are alive.
-            let Ok(lock) = std::fs::File::open(session.join("lock")) else { continue };
-            if lock.try_lock().is_err() {
-                continue;
+        // A cell that was dropped while it was made may still be dying, and holds its files until then.
+        for _ in 0..ROUNDS {
+            let mut left = false;
+            for session in find(&sessions) {
+                // Held while a process drives the session; then its cells are alive.
+                let Ok(lock) = std::fs::File::open(session.join("lock")) else { continue };
+                if lock.try_lock().is_err() {
+                    continue;
+                }
+                for state_dir in cells(&session) {
+                    remove(&state_dir, &native, &host).await;
+                    left |= crate::files::exists(&state_dir);
+                }
             }
-            for state_dir in cells(&session) {
-                remove(&state_dir, &native, &host).await;
+            if !left {
+                return;
             }
+            tokio::time::sleep(PAUSE).await;
         }
     };
     // Running out of patience drops the cell under way, which ends it.
