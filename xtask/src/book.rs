@@ -76,7 +76,7 @@ fn outside(workspace: &Workspace, book: &Path) -> Result<()> {
         let mut text = std::fs::read_to_string(book.join(&page)).context(page.display())?;
         for link in links(&text) {
             let Some(rest) = link.strip_prefix("../") else { continue };
-            let (file, anchor) = rest.split_once('#').map_or((rest, ""), |(file, anchor)| (file, anchor));
+            let file = rest.split_once('#').map_or(rest, |(file, _)| file);
             // What mdBook took for a page of its own is none.
             let source = match file.strip_suffix(".html") {
                 Some(stem) => format!("{stem}.md"),
@@ -90,7 +90,6 @@ fn outside(workspace: &Workspace, book: &Path) -> Result<()> {
             let to = book.join(&name);
             std::fs::create_dir_all(book.join("repository")).context("repository")?;
             std::fs::copy(&from, &to).context(from.display())?;
-            let _ = anchor;
             text = text.replace(&format!("href=\"{link}\""), &format!("href=\"{name}\""));
         }
         std::fs::write(book.join(&page), text).context(page.display())?;
@@ -100,25 +99,10 @@ fn outside(workspace: &Workspace, book: &Path) -> Result<()> {
 
 /// Every page, by its path in the book.
 fn html(book: &Path) -> Result<Vec<PathBuf>> {
-    Ok(files(book)?.into_iter().filter(|path| path.extension().is_some_and(|end| end == "html")).collect())
-}
-
-fn files(book: &Path) -> Result<Vec<PathBuf>> {
-    let mut out = Vec::new();
-    let mut todo = vec![PathBuf::new()];
-    while let Some(dir) = todo.pop() {
-        for entry in std::fs::read_dir(book.join(&dir)).context(dir.display())? {
-            let entry = entry.context(dir.display())?;
-            let path = dir.join(entry.file_name());
-            if entry.file_type().context(path.display())?.is_dir() {
-                todo.push(path);
-            } else {
-                out.push(path);
-            }
-        }
-    }
-    out.sort();
-    Ok(out)
+    Ok(sh::files_below(book)?
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "html"))
+        .collect())
 }
 
 /// The targets of `href` and `src` in a page.
@@ -182,7 +166,8 @@ fn normal(page: &Path, link: &str) -> PathBuf {
 
 /// `sha256sum` lines of every file but the list.
 fn listed(book: &Path) -> Result<String> {
-    let names: Vec<PathBuf> = files(book)?.into_iter().filter(|path| !path.ends_with(LIST)).collect();
+    let names: Vec<PathBuf> =
+        sh::files_below(book)?.into_iter().filter(|path| !path.ends_with(LIST)).collect();
     sh::capture(Command::new("sha256sum").current_dir(book).arg("--").args(names))
 }
 

@@ -208,3 +208,25 @@ pub fn with_env(program: impl AsRef<OsStr>, env: &Env) -> Command {
     command.envs(env.iter().map(|(key, value)| (*key, value)));
     command
 }
+
+/// Every file below a directory, by its path from there, sorted. Links are files.
+///
+/// # Errors
+/// When a directory cannot be read.
+pub fn files_below(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut out = Vec::new();
+    let mut todo = vec![PathBuf::new()];
+    while let Some(dir) = todo.pop() {
+        for entry in std::fs::read_dir(root.join(&dir)).context(dir.display())? {
+            let entry = entry.context(dir.display())?;
+            let path = dir.join(entry.file_name());
+            if entry.file_type().context(path.display())?.is_dir() {
+                todo.push(path);
+            } else {
+                out.push(path);
+            }
+        }
+    }
+    out.sort();
+    Ok(out)
+}

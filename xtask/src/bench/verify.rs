@@ -27,7 +27,7 @@ pub(super) fn measure(place: &Place) -> Result<Vec<Measure>> {
     };
     let home = place.fresh_home(&place.dir)?;
     let bundle = bundle(place, &home)?;
-    let files = files(&bundle)?;
+    let files = sh::files_below(&bundle)?;
     let bytes: u64 = files
         .iter()
         .map(|file| std::fs::metadata(bundle.join(file)).map(|data| data.len()).context(file.display()))
@@ -119,26 +119,6 @@ fn content(number: usize, answer: &str) -> String {
         let _ = writeln!(text, "{state:016x} {:016x}", state.rotate_left(17));
     }
     text
-}
-
-/// Every file of a bundle, by its path in it.
-fn files(bundle: &Path) -> Result<Vec<PathBuf>> {
-    let mut out = Vec::new();
-    let mut todo = vec![PathBuf::new()];
-    while let Some(dir) = todo.pop() {
-        let at = bundle.join(&dir);
-        for entry in std::fs::read_dir(&at).context(at.display())? {
-            let entry = entry.context(at.display())?;
-            let path = dir.join(entry.file_name());
-            if entry.file_type().context(path.display())?.is_dir() {
-                todo.push(path);
-            } else {
-                out.push(path);
-            }
-        }
-    }
-    out.sort();
-    Ok(out)
 }
 
 fn hashed(bundle: &Path, files: &[PathBuf]) -> Result<Duration> {
