@@ -74,16 +74,17 @@ pub(super) fn base_rev(claims: &Claims) -> Result<Option<&str>, Refusal> {
     Err(Refusal::usage("the bundle's base commit is no object id, so nothing can be looked up by it"))
 }
 
+/// Whether a directory belongs to a git repository.
+pub(super) fn is_git(dir: &Path) -> bool {
+    let root = std::path::absolute(dir).ok().and_then(|dir| run::repository::root_of(&dir).ok());
+    root.is_some_and(|root| root != run::repository::Root::Plain)
+}
+
 /// Is the bundle's base what `repo` holds?
 pub(super) fn base(dir: &Path, report: &Report, claims: &Claims, repo: &Path) -> Result<Held, Refusal> {
     let bundled = manifest(dir, report, BASE_MANIFEST)?;
     let rev = base_rev(claims)?;
-    let is_git = matches!(
-        std::path::absolute(repo)
-            .map_err(|error| error.to_string())
-            .and_then(|dir| run::repository::root_of(&dir)),
-        Ok(run::repository::Root::WorkTree(_) | run::repository::Root::Bare)
-    );
+    let is_git = is_git(repo);
     match (rev, is_git) {
         (None, true) => {
             return Err(Refusal::usage(format!(

@@ -140,7 +140,7 @@ fn replay(args: &ReplayArgs, recorded: &Recorded) -> Result<Replayed, Refusal> {
             "{flag} belongs to terms of your own: name --check or --profile too, or leave it out to judge by the bundle's"
         )));
     }
-    let commit = held.rev.clone().filter(|_| is_git(&repo));
+    let commit = held.rev.clone().filter(|_| place::is_git(&repo));
     let common = common(args, &repo, commit);
     let work = WorkArgs { patch: Some(args.bundle.join(PATCH)), tree: None, head: None };
     let what = TaskArgs { text: None, task: None, task_file: None };
@@ -236,13 +236,6 @@ fn judging_flag(args: &ReplayArgs) -> Option<&'static str> {
     ]
     .into_iter()
     .find_map(|(flag, is_given)| is_given.then_some(flag))
-}
-
-fn is_git(repo: &Path) -> bool {
-    std::path::absolute(repo)
-        .ok()
-        .and_then(|dir| run::repository::root_of(&dir).ok())
-        .is_some_and(|root| root != run::repository::Root::Plain)
 }
 
 fn common(args: &ReplayArgs, repo: &Path, base: Option<String>) -> CommonArgs {
