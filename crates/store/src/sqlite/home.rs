@@ -6,6 +6,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use countersign_types::SessionId;
+use rustix::fs::IFlags;
 
 use super::fault;
 use crate::StoreError;
@@ -29,6 +30,7 @@ impl Home {
         for dir in [home.blobs(), home.sessions()] {
             make_durable(&dir)?;
         }
+        spread(&home.sessions());
         Ok(home)
     }
 
@@ -79,6 +81,20 @@ pub(super) fn make_durable(dir: &Path) -> Result<(), StoreError> {
         Ok(()) => sync_dir(parent.unwrap_or(Path::new("."))),
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
         Err(e) => Err(fault::io("make the directory", dir, e)),
+    }
+}
+
+/// Lets ext4 put each directory made in `dir` into a block group of its own (`chattr +T`; ext4(5), "Orlov allocator").
+///
+/// ext4 does not give a freed inode away again for a while and walks past all such inodes of the group for each new file,
+/// so that a workspace which is made where others were just removed takes several times as long. Other file systems do
+/// not know the flag, and a directory without it works all the same.
+fn spread(dir: &Path) {
+    let Ok(dir) = File::open(dir) else { return };
+    if let Ok(flags) = rustix::fs::ioctl_getflags(&dir)
+        && !flags.contains(IFlags::TOPDIR)
+    {
+        let _ = rustix::fs::ioctl_setflags(&dir, flags | IFlags::TOPDIR);
     }
 }
 
@@ -181,6 +197,20 @@ mod tests {
         assert_eq!(kind(0xFE53_4D42).as_deref(), Some("smb2"));
         assert_eq!(kind(FUSE_MAGIC).as_deref(), Some("fuse.sshfs"));
         assert_eq!(kind(EXT4), None);
+    }
+
+    #[test]
+    fn on_ext4_sessions_lie_in_block_groups_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::prepare(dir.path()).unwrap();
+        let sessions = File::open(home.sessions()).unwrap();
+        // Another file system has no such flag, and the home is as good without it.
+        if let Ok(flags) = rustix::fs::ioctl_getflags(&sessions)
+            && rustix::fs::fstatfs(&sessions).unwrap().f_type == 0xEF53
+        {
+            assert!(flags.contains(IFlags::TOPDIR));
+        }
+        spread(dir.path().join("missing").as_path());
     }
 
     #[test]
