@@ -9,7 +9,8 @@
 //! <target>/real-input/httpx/wheelhouse          wheels of every locked dependency
 //! <target>/real-input/aimock/node_modules       an independent model server
 //! <target>/real-input/npm-cache                 an npm cache with what the lockfiles below `bench/gate` name
-//! <target>/real-input/{sigstore,securesystemslib,cosign}   stock verifiers of evidence
+//! <target>/real-input/{sigstore,cosign}         stock verifiers of evidence
+//! <target>/real-input/python                    a Python with the vendors' SDKs and one more stock verifier
 //! <target>/real-input/node/node_modules         a Node for it, only where the machine's own is too old
 //! ```
 
@@ -527,7 +528,7 @@ mod tests {
     fn locks_are_pinned_by_hash() {
         let all = Materials::open(&Workspace::find()).unwrap();
         let python = std::fs::read_to_string(all.data.join("httpx/requirements.lock")).unwrap();
-        let stock = all.data("securesystemslib").join("requirements.lock");
+        let stock = all.data("python").join("requirements.lock");
         let stock = std::fs::read_to_string(stock).unwrap();
         for line in python.lines().chain(stock.lines()) {
             assert!(line.contains("==") && line.contains("--hash=sha256:"), "{line}");

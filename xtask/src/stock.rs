@@ -1,9 +1,10 @@
-//! Stock verifiers that the evidence is held against: Sigstore's for Node from npm, securesystemslib from PyPI, both pinned by
-//! hash, and cosign as Debian packages it, unpacked beside the materials and not installed.
+//! Programs of others that our formats are held against: Sigstore's verifier for Node from npm, securesystemslib and the
+//! vendors' own SDKs for Python in an environment of their own, all pinned by hash, and cosign as Debian packages it, unpacked
+//! beside the materials and not installed.
 //!
 //! ```text
 //! <materials>/sigstore/node_modules/@sigstore/{bundle,verify}
-//! <materials>/securesystemslib/python
+//! <materials>/python/bin/python       imports securesystemslib, openai and anthropic
 //! <materials>/cosign/usr/bin/cosign
 //! ```
 //!
@@ -18,22 +19,17 @@ use crate::sh::{self, Context, Error, Result};
 /// The release of Debian that has cosign; the machine's own may be an older one.
 const COSIGN_SUITE: &str = "trixie";
 
+/// The interpreter of the environment for Python, below the materials.
+pub(crate) const PYTHON: &str = "python/bin/python";
+
 /// Prepares each of them that this machine can have.
 pub(crate) fn prepare(all: &Materials<'_>) -> Result<()> {
     all.once("sigstore", &all.npm_stamp("sigstore")?, |dir| all.npm_ci("sigstore", dir))?;
-    let lock = all.data("securesystemslib").join("requirements.lock");
+    let lock = all.data("python").join("requirements.lock");
     let stamp = std::fs::read_to_string(&lock).context(lock.display())?;
-    let made = all.once("securesystemslib", &stamp, |dir| {
-        sh::run(
-            Command::new("python3")
-                .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
-                .args(["--require-hashes", "--only-binary", ":all:", "--no-deps", "--target"])
-                .arg(dir.join("python"))
-                .arg("-r")
-                .arg(&lock),
-        )
-    });
-    optional("securesystemslib", made);
+    // Compiled packages are for one release of Python, and the environment is of one.
+    let stamp = stamp + &sh::capture(Command::new("python3").arg("--version")).unwrap_or_default();
+    optional("python", all.once("python", &stamp, |dir| python(&lock, dir)));
     optional("cosign", all.once("cosign", COSIGN_SUITE, cosign));
     Ok(())
 }
@@ -43,6 +39,20 @@ fn optional(name: &str, made: Result<()>) {
     if let Err(error) = made {
         sh::say(&format!("{name} is not to be had here, and its tests are SKIPPED: {error}"));
     }
+}
+
+/// An environment of Python with exactly what the lock says, by hash. It has no pip of its own and keeps no path of itself, so that it
+/// can be moved to where it belongs.
+fn python(lock: &Path, dir: &Path) -> Result<()> {
+    sh::run(Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(dir))?;
+    sh::run(
+        Command::new("python3")
+            .args(["-m", "pip", "--python"])
+            .arg(dir.join("bin").join("python"))
+            .args(["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile"])
+            .args(["--require-hashes", "--only-binary", ":all:", "-r"])
+            .arg(lock),
+    )
 }
 
 /// Downloads the package through apt, with apt's own check of its signature, into a state of its own.

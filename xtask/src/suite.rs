@@ -11,7 +11,7 @@ use crate::report::{Report, SKIP_PREFIX};
 use crate::setup::{self, For};
 use crate::sh::{self, Context, Env, Error, Result};
 use crate::workspace::Workspace;
-use crate::{bench, book, build, fuzz, materials, node};
+use crate::{bench, book, build, fuzz, materials, node, stock};
 
 /// How much is done: `small` is for every change, `full` for a release.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +78,11 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     match node::choose(&workspace.materials()) {
         Ok(program) => run.env.push(("COUNTERSIGN_NODE", program)),
         Err(why) => run.report.add_skips(&format!("{SKIP_PREFIX}all tests against aimock: {why}")),
+    }
+
+    let python = workspace.materials().join(stock::PYTHON);
+    if python.is_file() {
+        run.env.push(("COUNTERSIGN_PYTHON", python));
     }
 
     if whole {

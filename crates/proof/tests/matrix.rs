@@ -16,7 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use countersign_proof::verify::Policy;
 use countersign_proof::{Role, TrustFile, dsse};
 use support::fixture::{self, Fixture};
-use support::{run, tamper};
+use support::{python_with_securesystemslib, run, tamper};
 
 /// A bundle as somebody finds it, and the keys that they trust.
 struct Case {
@@ -42,7 +42,7 @@ const TOOLS: &[Tool] = &[
     Tool { name: "git apply", found: || on_path("git", "--version"), takes: git_apply },
     Tool {
         name: "securesystemslib",
-        found: || material("securesystemslib/python").is_some(),
+        found: || python_with_securesystemslib().is_some(),
         takes: securesystemslib,
     },
     Tool {
@@ -148,16 +148,16 @@ fn git_apply(case: &Case) -> bool {
 }
 
 fn securesystemslib(case: &Case) -> bool {
-    let script = "import json,sys\nsys.path.insert(0,sys.argv[1])\n\
+    let script = "import json,sys\n\
         from securesystemslib.dsse import Envelope\nfrom securesystemslib.signer import SSlibKey\n\
         from cryptography.hazmat.primitives.serialization import load_pem_public_key as load\n\
-        e=json.load(open(sys.argv[2]))['dsseEnvelope'];i=e['signatures'][0]['keyid']\n\
-        k=SSlibKey.from_crypto(load(open(sys.argv[3],'rb').read()))\n\
+        e=json.load(open(sys.argv[1]))['dsseEnvelope'];i=e['signatures'][0]['keyid']\n\
+        k=SSlibKey.from_crypto(load(open(sys.argv[2],'rb').read()))\n\
         Envelope.from_dict(e).verify([SSlibKey(i,k.keytype,k.scheme,k.keyval)],1)";
-    let library = material("securesystemslib/python").unwrap();
+    let python = python_with_securesystemslib().unwrap();
     each(case, |file, pem| {
-        let mut command = Command::new("python3");
-        run(command.args(["-I", "-c", script]).arg(&library).arg(file).arg(pem), b"").status.success()
+        let mut command = Command::new(&python);
+        run(command.args(["-I", "-c", script]).arg(file).arg(pem), b"").status.success()
     })
 }
 

@@ -33,6 +33,13 @@ pub fn git_is_here(test: &str) -> bool {
     program_is_here("git", "--version", test)
 }
 
+/// The Python of `COUNTERSIGN_PYTHON`, else `python3`, when it can import securesystemslib.
+pub fn python_with_securesystemslib() -> Option<String> {
+    let python = std::env::var("COUNTERSIGN_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let import = Command::new(&python).args(["-I", "-c", "import securesystemslib"]).output();
+    import.is_ok_and(|output| output.status.success()).then_some(python)
+}
+
 pub fn run(command: &mut Command, input: &[u8]) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
