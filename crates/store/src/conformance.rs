@@ -2,15 +2,17 @@
 //! [`run_all`] in its tests.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed check is a panic")]
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 use countersign_types::{Digest, Millis, PrincipalId, SessionId, TenantId};
 use futures::executor::block_on;
 use serde_json::{Value, json};
 
 use crate::{
-    Append, Appended, Authority, Fence, KnownKinds, ListFilter, MAX_EVENTS_PER_APPEND, MAX_INLINE_PAYLOAD,
-    NewEvent, NewPayload, NewSession, OutboxItem, Store, StoreError,
+    Append, Appended, Authority, Fence, KnownKinds, Lease, ListFilter, MAX_EVENTS_PER_APPEND,
+    MAX_INLINE_PAYLOAD, NewEvent, NewPayload, NewSession, OutboxItem, Store, StoreError,
 };
 
 /// One content that several handles look at, as several processes look at one home.
@@ -18,11 +20,23 @@ pub trait Fixture {
     /// A further handle that knows these kinds of events.
     fn open(&self, known: KnownKinds) -> Arc<dyn Store>;
 
+    /// A further handle whose leases last so long by the store's clock. None: a lease here lasts as long as its holder.
+    fn leasing_for(&self, term: Duration) -> Option<Arc<dyn Store>>;
+
+    /// Lets the store's clock go on by so much. Called only where leases end by it.
+    fn pass(&self, time: Duration);
+
     /// A further handle that knows all kinds.
     fn store(&self) -> Arc<dyn Store> {
         self.open(KnownKinds::all())
     }
 }
+
+/// How long a lease lasts where it ends by the store's clock: no test's own slowness comes near it.
+const TERM: Duration = Duration::from_secs(3_600);
+
+/// Within this a lease that was dropped can be taken by others.
+const SOON: Duration = Duration::from_secs(20);
 
 type Check = fn(&dyn Fixture);
 
@@ -33,6 +47,16 @@ pub const ALL: &[(&str, Check)] = &[
     ("a_zombie_changes_nothing", a_zombie_changes_nothing),
     ("outsiders_append_without_a_lease", outsiders_append_without_a_lease),
     ("a_lease_is_exclusive_and_ends_with_its_holder", a_lease_is_exclusive_and_ends_with_its_holder),
+    (
+        "of_two_drivers_one_drives_and_the_other_is_told_who",
+        of_two_drivers_one_drives_and_the_other_is_told_who,
+    ),
+    ("a_lease_ends_by_the_stores_clock", a_lease_ends_by_the_stores_clock),
+    (
+        "a_lease_that_ended_gives_nothing_to_its_late_holder",
+        a_lease_that_ended_gives_nothing_to_its_late_holder,
+    ),
+    ("a_zombie_among_outsiders_and_its_successor", a_zombie_among_outsiders_and_its_successor),
     ("payloads_come_back_and_are_committed_to", payloads_come_back_and_are_committed_to),
     ("a_dropped_payload_leaves_the_chain_whole", a_dropped_payload_leaves_the_chain_whole),
     (
@@ -174,7 +198,7 @@ fn a_zombie_changes_nothing(fixture: &dyn Fixture) {
     let old = block_on(store.acquire(&id, "one")).unwrap();
     must_append(&*store, with_lease(old.fence, append("a", 0, vec![event("k", 1)])));
     let zombie = old.fence;
-    drop(old);
+    block_on(old.release()).unwrap();
     let new = block_on(store.acquire(&id, "two")).unwrap();
     assert!(new.fence > zombie);
     let before = (state(&*store, "a"), block_on(store.session(&id)).unwrap());
@@ -225,8 +249,175 @@ fn a_lease_is_exclusive_and_ends_with_its_holder(fixture: &dyn Fixture) {
     }
     block_on(two.acquire(&b, "me")).unwrap();
     let first = lease.fence;
+    block_on(lease.release()).unwrap();
+    let next = block_on(two.acquire(&a, "me")).unwrap();
+    assert_eq!(next.fence, Fence(first.0 + 1));
+    block_on(next.renew()).unwrap();
+    // Dropped without waiting it ends too, soon.
+    drop(next);
+    assert_eq!(acquire_soon(&*one, "a", "her").fence, Fence(first.0 + 2));
+}
+
+/// Takes a lease that is just being given back.
+fn acquire_soon(store: &dyn Store, id: &str, holder: &str) -> Lease {
+    let start = std::time::Instant::now();
+    loop {
+        match block_on(store.acquire(&session_id(id), holder)) {
+            Ok(lease) => return lease,
+            Err(StoreError::LeaseHeld { .. }) if start.elapsed() < SOON => std::thread::yield_now(),
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+/// Drivers that start at the same moment, each with a handle of its own as another machine has.
+fn of_two_drivers_one_drives_and_the_other_is_told_who(fixture: &dyn Fixture) {
+    const ROUNDS: u64 = 10;
+    create(&*fixture.store(), "a");
+    let id = session_id("a");
+    let drivers = [("driver 0", fixture.store()), ("driver 1", fixture.store())];
+    let mut seq = 0;
+    for round in 1..=ROUNDS {
+        let barrier = Barrier::new(drivers.len());
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let tries: Vec<_> = drivers
+                .iter()
+                .map(|(name, store)| {
+                    let (barrier, id) = (&barrier, &id);
+                    scope.spawn(move || {
+                        barrier.wait();
+                        block_on(store.acquire(id, name))
+                    })
+                })
+                .collect();
+            tries.into_iter().map(|t| t.join().unwrap()).collect()
+        });
+        let winner = results.iter().position(Result::is_ok).unwrap_or_else(|| panic!("{results:?}"));
+        let mut results = results.into_iter();
+        let (zero, one) = (results.next().unwrap(), results.next().unwrap());
+        let (lease, refusal) = if winner == 0 { (zero, one) } else { (one, zero) };
+        let Err(StoreError::LeaseHeld { holder, session }) = refusal else {
+            panic!("round {round}: {refusal:?}")
+        };
+        // Where the other had it a moment ago, its name may stand there for as long as the winner's is written.
+        assert!(drivers.iter().any(|(name, _)| holder == *name) || holder == "another process", "{holder}");
+        assert_eq!(session, id);
+        // Asked once more when the winner has it for certain, the loser is told its name.
+        let again = block_on(drivers[1 - winner].1.acquire(&id, "late"));
+        let Err(StoreError::LeaseHeld { holder, .. }) = again else { panic!("{again:?}") };
+        assert_eq!(holder, drivers[winner].0);
+        let lease = lease.unwrap();
+        assert_eq!(lease.fence, Fence(round));
+        let mine = with_lease(lease.fence, append("a", seq, vec![event("k", round)]));
+        seq = must_append(&*drivers[winner].1, mine).seq;
+        block_on(lease.release()).unwrap();
+    }
+    assert_eq!(state(&*fixture.store(), "a").0, ROUNDS);
+}
+
+fn a_lease_ends_by_the_stores_clock(fixture: &dyn Fixture) {
+    let other = fixture.store();
+    create(&*other, "a");
+    let id = session_id("a");
+    let Some(store) = fixture.leasing_for(TERM) else {
+        let lease = block_on(other.acquire(&id, "one")).unwrap();
+        assert_eq!(lease.term(), None);
+        block_on(lease.renew()).unwrap();
+        return;
+    };
+    let lease = block_on(store.acquire(&id, "one")).unwrap();
+    assert_eq!(lease.term(), Some(TERM));
+    let held = || {
+        let result = block_on(other.acquire(&id, "two"));
+        let Err(StoreError::LeaseHeld { holder, .. }) = result else { panic!("{result:?}") };
+        assert_eq!(holder, "one");
+    };
+    // Most of its term, then most of the next: only a renewal carries it so far.
+    fixture.pass(TERM * 3 / 4);
+    held();
+    block_on(lease.renew()).unwrap();
+    fixture.pass(TERM * 3 / 4);
+    held();
+    fixture.pass(TERM / 2);
+    let next = block_on(other.acquire(&id, "two")).unwrap();
+    assert_eq!(next.fence, Fence(lease.fence.0 + 1));
     drop(lease);
-    assert_eq!(block_on(two.acquire(&a, "me")).unwrap().fence, Fence(first.0 + 1));
+}
+
+fn a_lease_that_ended_gives_nothing_to_its_late_holder(fixture: &dyn Fixture) {
+    let Some(store) = fixture.leasing_for(TERM) else { return };
+    let other = fixture.leasing_for(TERM * 100).unwrap();
+    create(&*store, "a");
+    let id = session_id("a");
+    let late = block_on(store.acquire(&id, "one")).unwrap();
+    must_append(&*store, with_lease(late.fence, append("a", 0, vec![event("k", 1)])));
+    // Nobody took it: what it appends and renews still stands.
+    fixture.pass(TERM * 2);
+    must_append(&*store, with_lease(late.fence, append("a", 1, vec![event("k", 2)])));
+    block_on(late.renew()).unwrap();
+    assert!(matches!(block_on(other.acquire(&id, "two")), Err(StoreError::LeaseHeld { .. })));
+    fixture.pass(TERM * 2);
+    let next = block_on(other.acquire(&id, "two")).unwrap();
+    let zombie = late.fence;
+    let result = block_on(late.renew());
+    let Err(StoreError::Fenced { presented, current, .. }) = result else { panic!("{result:?}") };
+    assert_eq!((presented, current), (zombie, next.fence));
+    let result = block_on(store.append(with_lease(zombie, append("a", 2, vec![event("k", 3)]))));
+    assert!(matches!(result, Err(StoreError::Fenced { .. })), "{result:?}");
+    // Giving back what one no longer has takes nothing from who has it.
+    block_on(late.release()).unwrap();
+    assert!(matches!(block_on(store.acquire(&id, "one")), Err(StoreError::LeaseHeld { .. })));
+    must_append(&*other, with_lease(next.fence, append("a", 2, vec![event("k", 3)])));
+    assert_eq!(state(&*store, "a").0, 3);
+}
+
+/// A zombie that never stops trying, outsiders, and the driver that took over, all at once on one session.
+fn a_zombie_among_outsiders_and_its_successor(fixture: &dyn Fixture) {
+    const APPENDS: u64 = 20;
+    let store = fixture.store();
+    create(&*store, "a");
+    let id = session_id("a");
+    let old = block_on(store.acquire(&id, "one")).unwrap();
+    let zombie = old.authority();
+    block_on(old.release()).unwrap();
+    let new = block_on(store.acquire(&id, "two")).unwrap();
+    let done = AtomicBool::new(false);
+    let stood = std::thread::scope(|scope| {
+        let zombie = scope.spawn({
+            let (store, zombie, done) = (fixture.store(), &zombie, &done);
+            move || {
+                let mut tries = 0;
+                while tries == 0 || !done.load(Ordering::Relaxed) {
+                    tries += 1;
+                    let seq = block_on(store.session(&session_id("a"))).unwrap().seq;
+                    let late =
+                        Append { authority: zombie.clone(), ..append("a", seq, vec![event("zombie", 1)]) };
+                    let result = block_on(store.append(late));
+                    assert!(matches!(result, Err(StoreError::Fenced { .. })), "{result:?}");
+                }
+                tries
+            }
+        });
+        let writers: Vec<_> = [new.authority(), outsider(), outsider()]
+            .into_iter()
+            .map(|authority| {
+                let store = fixture.store();
+                scope.spawn(move || append_with_retries(&*store, &authority, 0, APPENDS))
+            })
+            .collect();
+        let stood: Vec<u64> = writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect();
+        done.store(true, Ordering::Relaxed);
+        assert!(zombie.join().unwrap() > 0);
+        stood
+    });
+    let mut sorted = stood;
+    sorted.sort_unstable();
+    assert_eq!(sorted, (1..=3 * APPENDS).collect::<Vec<_>>());
+    let loaded = block_on(store.load(&id)).unwrap();
+    assert_eq!(loaded.seq, 3 * APPENDS);
+    assert!(loaded.events.iter().all(|e| e.kind == "k" && e.authority != Some(zombie.clone())));
+    let by_driver = loaded.events.iter().filter(|e| e.authority == Some(new.authority())).count();
+    assert_eq!(by_driver as u64, APPENDS);
 }
 
 fn payloads_come_back_and_are_committed_to(fixture: &dyn Fixture) {
@@ -485,7 +676,7 @@ fn concurrent_appenders_lose_nothing(fixture: &dyn Fixture) {
         let workers: Vec<_> = (0..THREADS)
             .map(|worker| {
                 let store = fixture.store();
-                scope.spawn(move || append_with_retries(&*store, worker, APPENDS))
+                scope.spawn(move || append_with_retries(&*store, &outsider(), worker, APPENDS))
             })
             .collect();
         workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
@@ -496,11 +687,12 @@ fn concurrent_appenders_lose_nothing(fixture: &dyn Fixture) {
     assert_eq!(state(&*fixture.store(), "a").0, THREADS * APPENDS);
 }
 
-fn append_with_retries(store: &dyn Store, worker: u64, appends: u64) -> Vec<u64> {
+fn append_with_retries(store: &dyn Store, authority: &Authority, worker: u64, appends: u64) -> Vec<u64> {
     let mut seq = 0;
     let mut acknowledged = Vec::new();
     while (acknowledged.len() as u64) < appends {
-        match block_on(store.append(append("a", seq, vec![event("k", worker)]))) {
+        let new = Append { authority: authority.clone(), ..append("a", seq, vec![event("k", worker)]) };
+        match block_on(store.append(new)) {
             Ok(end) => {
                 acknowledged.push(end.seq);
                 seq = end.seq;

@@ -65,6 +65,24 @@ pub enum StoreError {
     Io { doing: &'static str, path: PathBuf, source: std::io::Error },
     #[error("database {path}: {source}")]
     Database { path: PathBuf, source: rusqlite::Error },
+    /// An append or a new session was not made; everything else may be done again.
+    #[error(
+        "database {database} cannot be reached: {what}; see that it runs and is not overloaded, then go on"
+    )]
+    Unreachable { database: String, what: String },
+    /// The connection was lost between the commit and its answer, and looking again did not help: the append or the
+    /// new session may be there.
+    #[error(
+        "the connection to database {database} was lost while a commit of session {session} was on its way, and \
+         whether it stands is unknown ({what}): load the session before anything else"
+    )]
+    CommitUnknown { session: SessionId, database: String, what: String },
+    /// What the server said, with its SQLSTATE.
+    #[error("database {database} refused with {code}: {what}")]
+    Server { database: String, code: String, what: String },
+    /// The database or the way to it is not as this program needs it.
+    #[error("database {database} cannot be used: {what}")]
+    Unsuitable { database: String, what: String },
     #[error("the store was closed while it was asked: its thread has ended")]
     Closed,
 }

@@ -39,19 +39,23 @@ impl fmt::Debug for KnownKinds {
 
 /// The kinds and formats that a session holds, kept beside its head so that an append need not read its journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct KindSet(BTreeSet<String>);
+pub struct KindSet(BTreeSet<String>);
 
 impl KindSet {
     /// Reads what [`KindSet::to_text`] wrote.
-    pub(crate) fn from_text(text: &str) -> Self {
+    #[must_use]
+    pub fn from_text(text: &str) -> Self {
         Self(text.lines().map(str::to_owned).collect())
     }
 
-    pub(crate) fn to_text(&self) -> String {
+    /// One entry a line.
+    #[must_use]
+    pub fn to_text(&self) -> String {
         self.0.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
-    pub(crate) fn of(events: &[StoredEvent]) -> Self {
+    #[must_use]
+    pub fn of(events: &[StoredEvent]) -> Self {
         let mut set = Self::default();
         for event in events {
             set.add(&event.kind, event.v);
@@ -60,12 +64,13 @@ impl KindSet {
     }
 
     /// Says whether the entry is new.
-    pub(crate) fn add(&mut self, kind: &str, v: u32) -> bool {
+    pub fn add(&mut self, kind: &str, v: u32) -> bool {
         self.0.insert(format!("{kind}@{v}"))
     }
 
     /// The entries that a program with `known` cannot act on.
-    pub(crate) fn unknown(&self, known: &KnownKinds) -> Vec<String> {
+    #[must_use]
+    pub fn unknown(&self, known: &KnownKinds) -> Vec<String> {
         let understood = |entry: &str| {
             entry.rsplit_once('@').is_some_and(|(kind, v)| {
                 v.parse::<u32>().is_ok_and(|v| v <= LINE_FORMAT) && known.knows(kind)

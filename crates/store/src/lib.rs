@@ -7,12 +7,17 @@
 //! events mean.
 #![forbid(unsafe_code)]
 
+mod admit;
+mod blobs;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod error;
+mod files;
+pub mod implement;
 mod kinds;
 mod line;
 mod memory;
+mod payload;
 mod sqlite;
 mod store;
 mod worker;

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The format of event lines that this version writes, and the highest that it can act on.
-pub(crate) const LINE_FORMAT: u32 = 1;
+pub const LINE_FORMAT: u32 = 1;
 
 /// How deep arrays and objects may lie in each other: well below where parsers give up, so that all that is written
 /// can be read.
@@ -22,12 +22,14 @@ const MAX_DEPTH: usize = 64;
 const MAX_NAME: usize = 64;
 
 /// What the first line of a session has as `prev`: a line cannot be moved to another session and still fit.
-pub(crate) fn genesis(session: &SessionId) -> Digest {
+#[must_use]
+pub fn genesis(session: &SessionId) -> Digest {
     Digest::of(format!("countersign journal genesis 1\n{session}\n").as_bytes())
 }
 
 /// `sha256(salt || bytes)`.
-pub(crate) fn commitment(salt: &[u8], bytes: &[u8]) -> Digest {
+#[must_use]
+pub fn commitment(salt: &[u8], bytes: &[u8]) -> Digest {
     let mut hasher = Hasher::new();
     hasher.update(salt);
     hasher.update(bytes);
@@ -66,7 +68,8 @@ struct LineIn {
 }
 
 /// An event as it will be stored.
-pub(crate) struct Sealed {
+#[derive(Debug)]
+pub struct Sealed {
     pub seq: u64,
     pub line: String,
     pub digest: Digest,
@@ -75,7 +78,7 @@ pub(crate) struct Sealed {
 }
 
 /// Checks everything about an append that does not depend on what is stored.
-pub(crate) fn check(append: &Append, known: &KnownKinds) -> Result<(), StoreError> {
+pub fn check(append: &Append, known: &KnownKinds) -> Result<(), StoreError> {
     let invalid = |what: String| Err(StoreError::Invalid(what));
     if append.events.is_empty() {
         return invalid("it holds no events".into());
@@ -152,12 +155,7 @@ fn check_name(what: &str, name: &str) -> Result<(), StoreError> {
 }
 
 /// Writes the lines of a checked append that follow (`seq`, `head`).
-pub(crate) fn seal(
-    append: &Append,
-    tenant: &TenantId,
-    seq: u64,
-    head: Digest,
-) -> Result<Vec<Sealed>, StoreError> {
+pub fn seal(append: &Append, tenant: &TenantId, seq: u64, head: Digest) -> Result<Vec<Sealed>, StoreError> {
     let mut prev = head;
     let mut next = seq;
     append
@@ -211,14 +209,16 @@ fn seal_one(
 }
 
 /// A row as an implementation keeps it.
-pub(crate) struct RawLine<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct RawLine<'a> {
     pub seq: u64,
     pub line: &'a [u8],
     pub digest: &'a [u8],
 }
 
 /// Walks a journal line by line and checks that each fits its predecessor.
-pub(crate) struct ChainReader<'a> {
+#[derive(Debug)]
+pub struct ChainReader<'a> {
     session: &'a SessionId,
     seq: u64,
     /// None at the start of a page, whose first predecessor is not at hand.
@@ -226,12 +226,15 @@ pub(crate) struct ChainReader<'a> {
 }
 
 impl<'a> ChainReader<'a> {
-    pub(crate) fn from_start(session: &'a SessionId) -> Self {
+    /// Begins with event 1.
+    #[must_use]
+    pub fn from_start(session: &'a SessionId) -> Self {
         Self { session, seq: 0, prev: Some(genesis(session)) }
     }
 
     /// Begins behind event `after`.
-    pub(crate) fn from_page(session: &'a SessionId, after: u64) -> Self {
+    #[must_use]
+    pub fn from_page(session: &'a SessionId, after: u64) -> Self {
         Self { session, seq: after, prev: if after == 0 { Some(genesis(session)) } else { None } }
     }
 
@@ -239,7 +242,8 @@ impl<'a> ChainReader<'a> {
         StoreError::BadChain { session: self.session.clone(), seq, what: what.into() }
     }
 
-    pub(crate) fn read(&mut self, raw: &RawLine<'_>) -> Result<StoredEvent, StoreError> {
+    /// Takes the next line, or says what is wrong with it: [`StoreError::BadChain`].
+    pub fn read(&mut self, raw: &RawLine<'_>) -> Result<StoredEvent, StoreError> {
         let seq = self.seq + 1;
         if raw.seq != seq {
             return Err(self.bad(seq, format!("it is missing; event {} follows event {}", raw.seq, self.seq)));
@@ -287,7 +291,7 @@ impl<'a> ChainReader<'a> {
     }
 
     /// After the last line of a whole journal: the session's own record of its end must agree.
-    pub(crate) fn finish(&self, seq: u64, head: &Digest) -> Result<(), StoreError> {
+    pub fn finish(&self, seq: u64, head: &Digest) -> Result<(), StoreError> {
         if self.seq != seq {
             return Err(
                 self.bad(self.seq + 1, format!("it is missing; the session says that it has {seq} events"))

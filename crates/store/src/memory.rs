@@ -1,15 +1,17 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use countersign_types::{Digest, SessionId};
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use serde_json::Value;
 
+use crate::admit::Head;
 use crate::kinds::KindSet;
-use crate::line::{ChainReader, LINE_FORMAT, RawLine, Sealed, check, commitment, genesis, seal};
+use crate::line::{ChainReader, LINE_FORMAT, RawLine, check, commitment, genesis};
 use crate::{
-    Append, Appended, Authority, EventPage, Fence, KnownKinds, Lease, LeaseGuard, ListFilter, Loaded,
-    NewPayload, NewSession, OutboxRow, Revealed, SessionRow, Store, StoreError, StoredEvent,
+    Append, Appended, EventPage, Fence, KnownKinds, Lease, LeaseGuard, ListFilter, Loaded, NewPayload,
+    NewSession, OutboxRow, Revealed, SessionRow, Store, StoreError, StoredEvent,
 };
 
 /// The same behaviour as [`crate::SqliteStore`] without a disk, for simulations: every future is ready at once, and
@@ -18,10 +20,14 @@ use crate::{
 pub struct MemoryStore {
     content: Arc<Mutex<Content>>,
     known: KnownKinds,
+    /// None: a lease lasts as long as its holder.
+    term: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
 struct Content {
+    /// Its own clock, which only [`MemoryStore::pass`] moves.
+    now: Duration,
     sessions: BTreeMap<SessionId, Session>,
     blobs: BTreeMap<Digest, Vec<u8>>,
     outbox: BTreeMap<u64, OutboxRow>,
@@ -33,12 +39,28 @@ struct Session {
     row: SessionRow,
     fence: Fence,
     holder: String,
-    held: bool,
+    held: Held,
     kinds: KindSet,
     /// Line and digest of event n at n - 1.
     lines: Vec<(String, Digest)>,
     /// None: dropped.
     payloads: BTreeMap<(u64, String), Option<NewPayload>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    No,
+    /// None: until it is given back.
+    Until(Option<Duration>),
+}
+
+impl Held {
+    fn at(self, now: Duration) -> bool {
+        match self {
+            Self::No => false,
+            Self::Until(end) => end.is_none_or(|end| now < end),
+        }
+    }
 }
 
 impl MemoryStore {
@@ -50,7 +72,19 @@ impl MemoryStore {
     /// The same content as a program sees it that knows only these kinds of events.
     #[must_use]
     pub fn knowing(&self, known: KnownKinds) -> Self {
-        Self { content: Arc::clone(&self.content), known }
+        Self { known, ..self.clone() }
+    }
+
+    /// The same content as a program sees it whose leases last so long by the store's clock.
+    #[must_use]
+    pub fn leasing_for(&self, term: Duration) -> Self {
+        Self { term: Some(term), ..self.clone() }
+    }
+
+    /// Lets the store's clock go on.
+    pub fn pass(&self, time: Duration) {
+        let mut content = self.content();
+        content.now = content.now.saturating_add(time);
     }
 
     fn content(&self) -> MutexGuard<'_, Content> {
@@ -77,7 +111,7 @@ impl MemoryStore {
             row,
             fence: Fence::default(),
             holder: String::new(),
-            held: false,
+            held: Held::No,
             kinds: KindSet::default(),
             lines: Vec::new(),
             payloads: BTreeMap::new(),
@@ -90,9 +124,7 @@ impl MemoryStore {
         check(&append, &self.known)?;
         let mut content = self.content();
         let session = content.session_mut(&append.session)?;
-        let sealed = session.admit(&append, &self.known)?;
-        let end = sealed.last().map(|last| Appended { seq: last.seq, head: last.digest });
-        let end = end.ok_or_else(|| StoreError::Invalid("it holds no events".into()))?;
+        let (sealed, end) = session.head().admit(&append, &self.known)?;
         for (event, sealed) in append.events.into_iter().zip(sealed) {
             session.kinds.add(&event.kind, LINE_FORMAT);
             session.lines.push((sealed.line, sealed.digest));
@@ -197,14 +229,15 @@ impl MemoryStore {
 
     fn acquire_now(&self, id: &SessionId, holder: &str) -> Result<Lease, StoreError> {
         let mut content = self.content();
+        let now = content.now;
         let session = content.session_mut(id)?;
-        if session.held {
+        if session.held.at(now) {
             return Err(StoreError::LeaseHeld { session: id.clone(), holder: session.holder.clone() });
         }
-        session.held = true;
+        session.held = Held::Until(self.term.map(|term| now.saturating_add(term)));
         session.fence.0 += 1;
         holder.clone_into(&mut session.holder);
-        let guard = Held { store: self.clone(), session: id.clone() };
+        let guard = Guard { store: self.clone(), session: id.clone(), fence: session.fence };
         Ok(Lease::new(id.clone(), session.fence, Box::new(guard)))
     }
 }
@@ -220,23 +253,14 @@ impl Content {
 }
 
 impl Session {
-    /// Everything that can refuse an append, in the order that callers rely on.
-    fn admit(&self, append: &Append, known: &KnownKinds) -> Result<Vec<Sealed>, StoreError> {
-        let session = append.session.clone();
-        match append.authority {
-            Authority::Lease(presented) if presented != self.fence => {
-                return Err(StoreError::Fenced { session, presented, current: self.fence });
-            }
-            Authority::Lease(_) | Authority::External(_) => {}
+    fn head(&self) -> Head<'_> {
+        Head {
+            tenant: &self.row.tenant,
+            seq: self.row.seq,
+            head: self.row.head,
+            fence: self.fence,
+            kinds: &self.kinds,
         }
-        if append.expected_seq != self.row.seq {
-            return Err(StoreError::Moved { session, expected: append.expected_seq, actual: self.row.seq });
-        }
-        let unknown = self.kinds.unknown(known);
-        if !unknown.is_empty() {
-            return Err(StoreError::ReadOnlySession { session, unknown });
-        }
-        seal(append, &self.row.tenant, self.row.seq, self.row.head)
     }
 
     fn read(
@@ -255,17 +279,40 @@ impl Session {
 }
 
 #[derive(Debug)]
-struct Held {
+struct Guard {
     store: MemoryStore,
     session: SessionId,
+    fence: Fence,
 }
 
-impl LeaseGuard for Held {}
+impl LeaseGuard for Guard {
+    fn term(&self) -> Option<Duration> {
+        self.store.term
+    }
 
-impl Drop for Held {
+    fn renew(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        let renew = || {
+            let mut content = self.store.content();
+            let now = content.now;
+            let session = content.session_mut(&self.session)?;
+            if session.fence != self.fence {
+                let (id, presented) = (self.session.clone(), self.fence);
+                return Err(StoreError::Fenced { session: id, presented, current: session.fence });
+            }
+            session.held = Held::Until(self.store.term.map(|term| now.saturating_add(term)));
+            Ok(())
+        };
+        ready(renew()).boxed()
+    }
+}
+
+impl Drop for Guard {
     fn drop(&mut self) {
-        if let Some(session) = self.store.content().sessions.get_mut(&self.session) {
-            session.held = false;
+        // Not when somebody took it over after its term.
+        if let Some(session) = self.store.content().sessions.get_mut(&self.session)
+            && session.fence == self.fence
+        {
+            session.held = Held::No;
         }
     }
 }

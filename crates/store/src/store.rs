@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::time::Duration;
 
 use countersign_types::{Digest, Millis, PrincipalId, SessionId, TenantId};
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt as _, ready};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -82,7 +83,8 @@ pub trait Store: Send + Sync + Debug {
     fn get_blob(&self, digest: &Digest) -> BoxFuture<'_, Result<Vec<u8>, StoreError>>;
 
     /// Takes the only lease of a session; its fencing number is one above every earlier one. It never waits:
-    /// [`StoreError::LeaseHeld`] when somebody has it. It ends when it is dropped or its process dies.
+    /// [`StoreError::LeaseHeld`] when somebody has it. On one machine it ends when it is dropped or its process dies;
+    /// across machines also when its term is over by the store's clock (see [`Lease::term`]).
     ///
     /// `holder` says to people who has it, for example `pid 4711 on box`.
     fn acquire(&self, session: &SessionId, holder: &str) -> BoxFuture<'_, Result<Lease, StoreError>>;
@@ -265,21 +267,58 @@ pub struct SessionRow {
     pub summary: Value,
 }
 
-/// The right to drive a session. Dropping it releases the lock; its fencing number never comes back.
+/// The right to drive a session. Dropping it releases it; its fencing number never comes back.
+///
+/// Whether an append stands is decided by the fencing number alone: a holder whose term is over may still append for as
+/// long as nobody else took the lease.
 #[derive(Debug)]
 pub struct Lease {
     pub session: SessionId,
     pub fence: Fence,
-    _guard: Box<dyn LeaseGuard>,
+    guard: Box<dyn LeaseGuard>,
 }
 
-/// What an implementation holds for as long as a lease lives; it releases when dropped.
-pub trait LeaseGuard: Send + Sync + Debug {}
+/// What an implementation holds for as long as a lease lives; it releases when dropped, at the latest after its term.
+pub trait LeaseGuard: Send + Sync + Debug {
+    /// See [`Lease::term`].
+    fn term(&self) -> Option<Duration> {
+        None
+    }
+
+    /// See [`Lease::renew`].
+    fn renew(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        ready(Ok(())).boxed()
+    }
+
+    /// See [`Lease::release`].
+    fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), StoreError>> {
+        drop(self);
+        ready(Ok(())).boxed()
+    }
+}
 
 impl Lease {
     #[must_use]
     pub fn new(session: SessionId, fence: Fence, guard: Box<dyn LeaseGuard>) -> Self {
-        Self { session, fence, _guard: guard }
+        Self { session, fence, guard }
+    }
+
+    /// How long it lasts, by the store's clock, from when it was taken or last renewed; then others may take it. None
+    /// where nothing but its holder's end ends it. Renew at a third of it, so that two failures are survived.
+    #[must_use]
+    pub fn term(&self) -> Option<Duration> {
+        self.guard.term()
+    }
+
+    /// Begins its term anew. [`StoreError::Fenced`] when somebody took it over: its holder has to stop.
+    pub fn renew(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.guard.renew()
+    }
+
+    /// Gives it back and waits until others can take it. Dropping it does the same without waiting, and where that fails
+    /// others wait out its term.
+    pub fn release(self) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.guard.release()
     }
 
     /// The authority that this lease gives.

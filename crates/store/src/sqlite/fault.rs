@@ -1,20 +1,10 @@
-//! From what SQLite and the kernel say to what a caller can act on.
+//! From what SQLite says to what a caller can act on.
 
-use std::io;
 use std::path::Path;
 
 use rusqlite::ErrorCode;
 
 use crate::StoreError;
-
-pub(super) fn io(doing: &'static str, path: &Path, source: io::Error) -> StoreError {
-    let path = path.to_owned();
-    match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::DiskFull { path },
-        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => StoreError::ReadOnly { path },
-        _ => StoreError::Io { doing, path, source },
-    }
-}
 
 pub(super) fn db(path: &Path, source: rusqlite::Error) -> StoreError {
     let path_buf = path.to_owned();

@@ -1,18 +1,13 @@
 //! The home directory: made private, refused on file systems where locks cannot be trusted.
 
-use std::fs::{self, DirBuilder, File};
-use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use countersign_types::SessionId;
 use rustix::fs::IFlags;
 
-use super::fault;
 use crate::StoreError;
-
-/// Only the owner may look into a home.
-const PRIVATE: u32 = 0o700;
+use crate::files::{fault, make_durable};
 
 /// The names of everything in a home. Others ask here and build no path themselves.
 #[derive(Clone, Debug)]
@@ -24,7 +19,7 @@ impl Home {
     /// Makes what is missing, private to the user. An existing directory keeps its mode.
     pub(super) fn prepare(root: &Path) -> Result<Self, StoreError> {
         make_durable(root)?;
-        let root = fs::canonicalize(root).map_err(|e| fault::io("resolve", root, e))?;
+        let root = fs::canonicalize(root).map_err(|e| fault("resolve", root, e))?;
         refuse_network(&root)?;
         let home = Self { root };
         for dir in [home.blobs(), home.sessions()] {
@@ -68,22 +63,6 @@ impl Home {
     }
 }
 
-/// Makes a directory and its missing parents, and the names of all of them durable.
-pub(super) fn make_durable(dir: &Path) -> Result<(), StoreError> {
-    if dir.is_dir() {
-        return Ok(());
-    }
-    let parent = dir.parent().filter(|p| !p.as_os_str().is_empty());
-    if let Some(parent) = parent {
-        make_durable(parent)?;
-    }
-    match DirBuilder::new().mode(PRIVATE).create(dir) {
-        Ok(()) => sync_dir(parent.unwrap_or(Path::new("."))),
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
-        Err(e) => Err(fault::io("make the directory", dir, e)),
-    }
-}
-
 /// Lets ext4 put each directory made in `dir` into a block group of its own (`chattr +T`; ext4(5), "Orlov allocator").
 ///
 /// ext4 does not give a freed inode away again for a while and walks past all such inodes of the group for each new file,
@@ -96,10 +75,6 @@ fn spread(dir: &Path) {
     {
         let _ = rustix::fs::ioctl_setflags(&dir, flags | IFlags::TOPDIR);
     }
-}
-
-pub(super) fn sync_dir(dir: &Path) -> Result<(), StoreError> {
-    File::open(dir).and_then(|d| d.sync_all()).map_err(|e| fault::io("sync", dir, e))
 }
 
 /// Magic numbers of statfs(2) whose file systems live on another machine. (linux/magic.h; SMB2 and the like from the
@@ -145,7 +120,7 @@ const NETWORK_FUSE: &[&str] = &[
 ];
 
 fn refuse_network(root: &Path) -> Result<(), StoreError> {
-    let stat = rustix::fs::statfs(root).map_err(|e| fault::io("inspect", root, e.into()))?;
+    let stat = rustix::fs::statfs(root).map_err(|e| fault("inspect", root, e.into()))?;
     // The field's width differs between architectures; every magic number has 32 bits.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "magic numbers have 32 bits")]
     let magic = stat.f_type as u32;

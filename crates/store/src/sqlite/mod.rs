@@ -1,6 +1,5 @@
 //! [`Store`] on a home directory: one SQLite database, blobs as files, one directory per session.
 
-mod blobs;
 mod fault;
 mod home;
 mod queue;
@@ -18,14 +17,16 @@ use countersign_types::{Digest, SessionId};
 use futures::future::{BoxFuture, FutureExt as _};
 use rusqlite::Connection;
 
-use self::blobs::Blobs;
 use self::queue::WriteQueue;
 use self::read::Reader;
 use self::write::{BlobWriter, Writer};
+use crate::blobs::Blobs;
+use crate::files::{fault as io_fault, sync_dir};
+use crate::payload::has_large;
 use crate::worker::Worker;
 use crate::{
-    Append, Appended, EventPage, KnownKinds, Lease, ListFilter, Loaded, MAX_INLINE_PAYLOAD, NewSession,
-    OutboxRow, Revealed, SessionRow, Store, StoreError,
+    Append, Appended, EventPage, KnownKinds, Lease, ListFilter, Loaded, NewSession, OutboxRow, Revealed,
+    SessionRow, Store, StoreError,
 };
 pub use home::Home;
 
@@ -76,10 +77,10 @@ impl SqliteStore {
             let mut write_conn = connect(&database)?;
             schema::migrate(&mut write_conn, &database)?;
             let read_conn = connect(&database)?;
-            home::sync_dir(home.root())?;
+            sync_dir(home.root())?;
             (write_conn, read_conn)
         };
-        let thread = |e| fault::io("start a thread for", home.root(), e);
+        let thread = |e| io_fault("start a thread for", home.root(), e);
         let reader = Reader {
             conn: read_conn,
             path: database.clone(),
@@ -115,7 +116,7 @@ fn make_private(database: &Path) -> Result<(), StoreError> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(database) {
         Ok(_) => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(e) => Err(fault::io("make", database, e)),
+        Err(e) => Err(io_fault("make", database, e)),
     }
 }
 
@@ -131,9 +132,7 @@ impl Store for SqliteStore {
     }
 
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Appended, StoreError>> {
-        let large =
-            append.events.iter().flat_map(|e| &e.payloads).any(|p| p.bytes.len() > MAX_INLINE_PAYLOAD);
-        if !large {
+        if !has_large(&append) {
             return self.writer.call(move |w| w.append(&append));
         }
         async move {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::fault;
 use crate::StoreError;
+use crate::files::fault;
 
 /// Writers of all processes stand in line at a `flock`: SQLite's own busy handler polls, and under load some writers
 /// never get their turn.
@@ -43,7 +43,7 @@ impl WriteQueue {
         match self.file.try_lock() {
             Ok(()) => return Ok(Turn::Direct(&self.file)),
             Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(e)) => return Err(fault::io("lock", &self.path, e)),
+            Err(TryLockError::Error(e)) => return Err(fault("lock", &self.path, e)),
         }
         // flock has no time limit, so a thread of its own waits in the kernel's fair line. When nobody wants the lock
         // any more, the thread drops it as soon as it gets it.
@@ -55,10 +55,10 @@ impl WriteQueue {
                 let _ = unwanted.unlock();
             }
         });
-        waiter.map_err(|e| fault::io("start a thread for", &self.path, e))?;
+        waiter.map_err(|e| fault("start a thread for", &self.path, e))?;
         match wait.recv_timeout(self.timeout) {
             Ok(Ok(file)) => Ok(Turn::Waited(file)),
-            Ok(Err(e)) => Err(fault::io("lock", &self.path, e)),
+            Ok(Err(e)) => Err(fault("lock", &self.path, e)),
             Err(_) => Err(StoreError::Busy { path: self.path.clone(), waited_s: self.timeout.as_secs() }),
         }
     }
@@ -72,5 +72,5 @@ pub(super) fn open_lock(path: &Path) -> Result<File, StoreError> {
         .truncate(false)
         .mode(0o600)
         .open(path)
-        .map_err(|e| fault::io("open", path, e))
+        .map_err(|e| fault("open", path, e))
 }

@@ -3,19 +3,15 @@ use std::path::PathBuf;
 use countersign_types::{Digest, Millis, PrincipalId, SessionId, TenantId};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::blobs::Blobs;
 use super::{fault, from_db, to_db};
+use crate::blobs::Blobs;
 use crate::kinds::KindSet;
-use crate::line::{ChainReader, RawLine, commitment};
+use crate::line::{ChainReader, RawLine};
+use crate::payload::{Named, Stored, reveal};
 use crate::{
     EventPage, KnownKinds, ListFilter, Loaded, OutboxRow, PayloadRef, Revealed, SessionRow, StoreError,
     StoredEvent,
 };
-
-/// Where the bytes of a payload are; column `place`.
-pub(super) const IN_DATABASE: i64 = 0;
-pub(super) const IN_BLOB: i64 = 1;
-pub(super) const DROPPED: i64 = 2;
 
 const SESSION_COLUMNS: &str = "row, id, tenant, principal, created_at, updated_at, seq, head, summary";
 
@@ -117,57 +113,24 @@ impl Reader {
 
     fn reveal_now(&self, session: &SessionId, seq: u64, name: &str) -> Result<Revealed, StoreError> {
         let Keyed { key, .. } = self.find(session)?;
-        let named = || (session.clone(), seq, name.to_owned());
-        let missing = || {
-            let (session, seq, name) = named();
-            StoreError::NoSuchPayload { session, seq, name }
-        };
-        let damaged = |what: &str| {
-            let (session, seq, name) = named();
-            StoreError::PayloadDamaged { session, seq, name, what: what.to_owned() }
-        };
-        let mut chain = ChainReader::from_page(session, seq.checked_sub(1).ok_or_else(missing)?);
+        let named = Named { session, seq, name };
+        let mut chain = ChainReader::from_page(session, seq.checked_sub(1).ok_or_else(|| named.missing())?);
         let lines = self.read_lines(key, seq - 1, 1, &mut chain)?;
-        let promised: PayloadRef =
-            lines.first().and_then(|event| event.payloads.get(name)).copied().ok_or_else(missing)?;
+        let promised: PayloadRef = lines
+            .first()
+            .and_then(|event| event.payloads.get(name))
+            .copied()
+            .ok_or_else(|| named.missing())?;
 
         let sql = "SELECT place, salt, bytes FROM payload WHERE session = ?1 AND seq = ?2 AND name = ?3";
         let mut statement = self.conn.prepare_cached(sql).map_err(|e| self.db(e))?;
         let stored = statement
             .query_row(params![key, to_db(seq), name], |row| {
-                Ok((
-                    row.get::<_, i64>(0)?,
-                    row.get::<_, Option<Vec<u8>>>(1)?,
-                    row.get::<_, Option<Vec<u8>>>(2)?,
-                ))
+                Ok(Stored { place: row.get(0)?, salt: row.get(1)?, bytes: row.get(2)? })
             })
             .optional()
             .map_err(|e| self.db(e))?;
-        let (salt, bytes) = match stored {
-            None => return Err(damaged("its row is gone")),
-            Some((DROPPED, ..)) => {
-                let (session, seq, name) = named();
-                return Err(StoreError::PayloadDropped { session, seq, name });
-            }
-            Some((IN_BLOB, Some(salt), _)) => {
-                let mut salted = self.blobs.get(&promised.commitment).map_err(|e| match e {
-                    StoreError::NoSuchBlob(_) => damaged("its file in blobs/ is gone"),
-                    StoreError::BlobDamaged { what, .. } => damaged(&what),
-                    other => other,
-                })?;
-                if !salted.starts_with(&salt) {
-                    return Err(damaged("its salt differs"));
-                }
-                salted.drain(..salt.len());
-                (salt, salted)
-            }
-            Some((_, Some(salt), Some(bytes))) => (salt, bytes),
-            Some(_) => return Err(damaged("its row is incomplete")),
-        };
-        if commitment(&salt, &bytes) != promised.commitment || bytes.len() as u64 != promised.len {
-            return Err(damaged("its bytes changed"));
-        }
-        Ok(Revealed { salt, bytes })
+        reveal(named, promised, stored, &self.blobs)
     }
 
     pub(super) fn sessions(&self, filter: &ListFilter) -> Result<Vec<SessionRow>, StoreError> {

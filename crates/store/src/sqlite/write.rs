@@ -4,16 +4,19 @@ use std::path::PathBuf;
 use countersign_types::{Digest, SessionId, TenantId};
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
-use super::blobs::Blobs;
-use super::home::{self, Home};
+use super::home::Home;
 use super::queue::{WriteQueue, open_lock};
-use super::read::{DROPPED, IN_BLOB, IN_DATABASE, digest};
+use super::read::digest;
 use super::{fault, from_db, to_db};
+use crate::admit::Head;
+use crate::blobs::Blobs;
+use crate::files::{fault as io_fault, make_durable};
 use crate::kinds::KindSet;
-use crate::line::{LINE_FORMAT, Sealed, check, genesis, seal};
+use crate::line::{LINE_FORMAT, Sealed, check, genesis};
+use crate::payload::{DROPPED, IN_BLOB, IN_DATABASE, put_large};
 use crate::{
-    Append, Appended, Authority, Fence, KnownKinds, Lease, LeaseGuard, MAX_INLINE_PAYLOAD, NewEvent,
-    NewSession, StoreError,
+    Append, Appended, Fence, KnownKinds, Lease, LeaseGuard, MAX_INLINE_PAYLOAD, NewEvent, NewSession,
+    StoreError,
 };
 
 #[derive(Debug)]
@@ -22,16 +25,8 @@ pub(super) struct BlobWriter {
 }
 
 impl BlobWriter {
-    /// Stores the payloads that are too long for the database, each as a blob of `salt || bytes`: its name is the
-    /// commitment, no name tells what the bytes are, and dropping one can never remove another's. When the append is
-    /// then refused they stay behind, unnamed by any event, and the same append finds them again.
     pub(super) fn put_payloads(&self, append: &Append) -> Result<(), StoreError> {
-        for payload in append.events.iter().flat_map(|e| &e.payloads) {
-            if payload.bytes.len() > MAX_INLINE_PAYLOAD {
-                self.blobs.put(&[&payload.salt, &payload.bytes])?;
-            }
-        }
-        Ok(())
+        put_large(&self.blobs, append)
     }
 }
 
@@ -47,13 +42,19 @@ pub(super) struct Writer {
 }
 
 /// What an append needs to know of a session.
-struct Head {
+struct Row {
     key: i64,
     tenant: TenantId,
     seq: u64,
     head: Digest,
     fence: Fence,
     kinds: KindSet,
+}
+
+impl Row {
+    fn standing(&self) -> Head<'_> {
+        Head { tenant: &self.tenant, seq: self.seq, head: self.head, fence: self.fence, kinds: &self.kinds }
+    }
 }
 
 impl Drop for Writer {
@@ -81,7 +82,7 @@ impl Writer {
     }
 
     pub(super) fn create(&mut self, new: &NewSession) -> Result<(), StoreError> {
-        home::make_durable(&self.home.session(&new.id))?;
+        make_durable(&self.home.session(&new.id))?;
         self.commit(|tx, context| {
             let sql = "INSERT INTO session (id, tenant, principal, created_at, updated_at, seq, head) \
                        VALUES (?1, ?2, ?3, ?4, ?4, 0, ?5) ON CONFLICT (id) DO NOTHING";
@@ -103,27 +104,11 @@ impl Writer {
         check(append, &self.known)?;
         self.commit(|tx, context| {
             let mut head = context.head(tx, &append.session)?;
-            if let Authority::Lease(presented) = append.authority
-                && presented != head.fence
-            {
-                let (session, current) = (append.session.clone(), head.fence);
-                return Err(StoreError::Fenced { session, presented, current });
-            }
-            if append.expected_seq != head.seq {
-                let (session, expected) = (append.session.clone(), append.expected_seq);
-                return Err(StoreError::Moved { session, expected, actual: head.seq });
-            }
-            let unknown = head.kinds.unknown(context.known);
-            if !unknown.is_empty() {
-                return Err(StoreError::ReadOnlySession { session: append.session.clone(), unknown });
-            }
-            let sealed = seal(append, &head.tenant, head.seq, head.head)?;
+            let (sealed, end) = head.standing().admit(append, context.known)?;
             for (event, sealed) in append.events.iter().zip(&sealed) {
                 context.insert_event(tx, head.key, event, sealed)?;
                 head.kinds.add(&event.kind, LINE_FORMAT);
             }
-            let end = sealed.last().map(|last| Appended { seq: last.seq, head: last.digest });
-            let end = end.ok_or_else(|| StoreError::Invalid("it holds no events".into()))?;
             context.insert_outbox(tx, head.key, end.seq, append)?;
             context.move_head(tx, &head, &end, append)?;
             Ok(end)
@@ -176,7 +161,7 @@ impl Writer {
         // Asked first, so that nobody makes directories for sessions that do not exist.
         let held_by = self.holder(session)?;
         let held_by = if held_by.is_empty() { "another process".to_owned() } else { held_by };
-        home::make_durable(&self.home.session(session))?;
+        make_durable(&self.home.session(session))?;
         let path = self.home.lease_lock(session);
         let file = open_lock(&path)?;
         match file.try_lock() {
@@ -184,7 +169,7 @@ impl Writer {
             Err(TryLockError::WouldBlock) => {
                 return Err(StoreError::LeaseHeld { session: session.clone(), holder: held_by });
             }
-            Err(TryLockError::Error(e)) => return Err(fault::io("lock", &path, e)),
+            Err(TryLockError::Error(e)) => return Err(io_fault("lock", &path, e)),
         }
         let guard = LockedFile(file);
         let fence = self.commit(|tx, context| {
@@ -239,7 +224,7 @@ impl Context<'_> {
         StoreError::Corrupt { path: self.path.clone(), detail: what.to_owned() }
     }
 
-    fn head(&self, tx: &Transaction<'_>, session: &SessionId) -> Result<Head, StoreError> {
+    fn head(&self, tx: &Transaction<'_>, session: &SessionId) -> Result<Row, StoreError> {
         let sql = "SELECT row, tenant, seq, head, fence, kinds FROM session WHERE id = ?1";
         let mut statement = tx.prepare_cached(sql).map_err(|e| self.db(e))?;
         let row = statement
@@ -257,7 +242,7 @@ impl Context<'_> {
             .map_err(|e| self.db(e))?;
         let (key, tenant, seq, head, fence, kinds) =
             row.ok_or_else(|| StoreError::NoSuchSession(session.clone()))?;
-        Ok(Head {
+        Ok(Row {
             key,
             tenant: TenantId::new(tenant).map_err(|e| self.damaged(&e.to_string()))?,
             seq: from_db(seq),
@@ -321,7 +306,7 @@ impl Context<'_> {
     fn move_head(
         &self,
         tx: &Transaction<'_>,
-        head: &Head,
+        head: &Row,
         end: &Appended,
         append: &Append,
     ) -> Result<(), StoreError> {

@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_types::Digest;
 
-use super::{fault, home};
 use crate::StoreError;
+use crate::files::{fault, make_durable, sync_dir};
 
 /// How often a write begins anew when a sweep of another process took its file before it was locked.
 const MAX_TRIES: u32 = 8;
 
 /// Content-addressed files: `blobs/<64 hex digits>`, so that `sha256sum` can check them.
 #[derive(Clone, Debug)]
-pub(super) struct Blobs {
+pub struct Blobs {
     dir: PathBuf,
     /// Unfinished files; each is locked for as long as its writer lives.
     unfinished: PathBuf,
@@ -23,9 +23,10 @@ pub(super) struct Blobs {
 }
 
 impl Blobs {
-    pub(super) fn open(dir: PathBuf) -> Result<Self, StoreError> {
+    /// Opens a directory, making what is missing, and removes what killed writers left there.
+    pub fn open(dir: PathBuf) -> Result<Self, StoreError> {
         let unfinished = dir.join("unfinished");
-        home::make_durable(&unfinished)?;
+        make_durable(&unfinished)?;
         let blobs = Self { dir, unfinished, counter: Arc::new(AtomicU64::new(0)) };
         blobs.sweep()?;
         Ok(blobs)
@@ -33,7 +34,7 @@ impl Blobs {
 
     /// Removes what writers left that were killed.
     fn sweep(&self) -> Result<(), StoreError> {
-        let listing = fs::read_dir(&self.unfinished).map_err(|e| fault::io("list", &self.unfinished, e))?;
+        let listing = fs::read_dir(&self.unfinished).map_err(|e| fault("list", &self.unfinished, e))?;
         for path in listing.filter_map(Result::ok).map(|entry| entry.path()) {
             // What can be locked has no living writer. What cannot be removed costs space and no more.
             if File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
@@ -47,14 +48,14 @@ impl Blobs {
         self.dir.join(digest.hex())
     }
 
-    /// Durable when it returns; a file of that name with other bytes is replaced.
-    pub(super) fn put(&self, pieces: &[&[u8]]) -> Result<Digest, StoreError> {
+    /// Stores the pieces as one blob. Durable when it returns; a file of that name with other bytes is replaced.
+    pub fn put(&self, pieces: &[&[u8]]) -> Result<Digest, StoreError> {
         let mut hasher = countersign_types::Hasher::new();
         pieces.iter().for_each(|piece| hasher.update(piece));
         let digest = hasher.finish();
         match self.get(&digest) {
             // Another process may have renamed it and not yet synced the name.
-            Ok(_) => return home::sync_dir(&self.dir).map(|()| digest),
+            Ok(_) => return sync_dir(&self.dir).map(|()| digest),
             Err(StoreError::NoSuchBlob(_) | StoreError::BlobDamaged { .. }) => {}
             Err(other) => return Err(other),
         }
@@ -65,10 +66,10 @@ impl Blobs {
                 Ok(()) => break,
                 // The name is taken by a process of another pid namespace, or a sweep took the file.
                 Err(e) if is_race(&e) && tries < MAX_TRIES => {}
-                Err(e) => return Err(fault::io("write", &self.path(&digest), e)),
+                Err(e) => return Err(fault("write", &self.path(&digest), e)),
             }
         }
-        home::sync_dir(&self.dir)?;
+        sync_dir(&self.dir)?;
         Ok(digest)
     }
 
@@ -89,12 +90,13 @@ impl Blobs {
         })
     }
 
-    pub(super) fn get(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+    /// The bytes of that name, checked: [`StoreError::NoSuchBlob`] or [`StoreError::BlobDamaged`].
+    pub fn get(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
         let path = self.path(digest);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(StoreError::NoSuchBlob(*digest)),
-            Err(e) => return Err(fault::io("read", &path, e)),
+            Err(e) => return Err(fault("read", &path, e)),
         };
         if Digest::of(&bytes) == *digest {
             return Ok(bytes);
@@ -104,12 +106,12 @@ impl Blobs {
     }
 
     /// Removing what is not there is fine.
-    pub(super) fn remove(&self, digest: &Digest) -> Result<(), StoreError> {
+    pub fn remove(&self, digest: &Digest) -> Result<(), StoreError> {
         let path = self.path(digest);
         match fs::remove_file(&path) {
-            Ok(()) => home::sync_dir(&self.dir),
+            Ok(()) => sync_dir(&self.dir),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(e) => Err(fault::io("remove", &path, e)),
+            Err(e) => Err(fault("remove", &path, e)),
         }
     }
 }
