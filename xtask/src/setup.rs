@@ -3,11 +3,14 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::sh::{self, Error, Result};
+use crate::sh::{self, Context as _, Error, Result};
 use crate::workspace::Workspace;
 
 /// The test runner's version. A newer one of the same major and minor number is taken as it is.
 pub const NEXTEST: (u32, u32, u32) = (0, 9, 143);
+
+/// Debian's name of the newest server that it has.
+const POSTGRESQL: &str = "postgresql";
 
 /// What the machine is made ready for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +60,12 @@ const NEEDS: &[Need] = &[
         packages: &["strace"],
         for_demo: false,
         present: || sh::which("strace").is_some(),
+    },
+    Need {
+        what: "PostgreSQL (tests start servers of their own)",
+        packages: &[POSTGRESQL],
+        for_demo: false,
+        present: has_postgresql,
     },
     Need {
         what: "Go (the benchmark of gates)",
@@ -123,6 +132,9 @@ fn install(missing: &[&Need]) -> Result<()> {
         sh::say(&format!("sudo sh -c '{line}'"));
         return Err(Error::new("not root: run the line above once, then this again"));
     }
+    if packages.contains(&POSTGRESQL) {
+        without_a_cluster()?;
+    }
     sh::say(&format!("as root: {line}"));
     sh::run(Command::new("apt-get").args(["update", "--quiet"]))?;
     sh::run(
@@ -148,6 +160,24 @@ fn has_static_libc() -> bool {
     // The compiler answers with the bare name when it has no such file.
     sh::capture(Command::new("cc").arg("-print-file-name=libc.a"))
         .is_ok_and(|path| Path::new(path.trim()).is_absolute())
+}
+
+/// Debian keeps the server's programs off PATH, in a directory for each version.
+fn has_postgresql() -> bool {
+    let installed = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.is_ok_and(|version| version.path().join("bin/initdb").is_file())
+    };
+    sh::which("initdb").is_some()
+        || std::fs::read_dir("/usr/lib/postgresql").is_ok_and(|mut versions| versions.any(installed))
+}
+
+/// Debian's package would make a cluster of the whole machine and start it; tests make their own. What an administrator
+/// decided stays.
+fn without_a_cluster() -> Result<()> {
+    let dir = Path::new("/etc/postgresql-common/createcluster.d");
+    let conf = dir.join("countersign.conf");
+    std::fs::create_dir_all(dir).context(dir.display())?;
+    std::fs::write(&conf, "create_main_cluster = false\n").context(conf.display())
 }
 
 fn nextest(workspace: &Workspace) -> Result<()> {
