@@ -26,6 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["countersign-types", "countersign-kernel", "countersign-tree", "countersign-guest"],
     ),
     ("countersign-store", &["countersign-types", "countersign-kernel"]),
+    ("countersign-store-postgres", &["countersign-types", "countersign-store"]),
     ("countersign-proof", &["countersign-types", "countersign-tree"]),
     (
         "countersign-engine",
