@@ -405,8 +405,10 @@ fn a_zombie_among_outsiders_and_its_successor(fixture: &dyn Fixture) {
                 scope.spawn(move || append_with_retries(&*store, &authority, 0, APPENDS))
             })
             .collect();
-        let stood: Vec<u64> = writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect();
+        let ended: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        // Before a writer's failure is passed on: the zombie would go on for ever.
         done.store(true, Ordering::Relaxed);
+        let stood: Vec<u64> = ended.into_iter().flat_map(|writer| writer.unwrap()).collect();
         assert!(zombie.join().unwrap() > 0);
         stood
     });
