@@ -23,7 +23,7 @@ use countersign_types::{Millis, Money, SessionId, StrengthLevel, Tier, Trust};
 pub(crate) use self::agent::AgentArgs;
 pub(crate) use self::config::ConfigCommand;
 pub(crate) use self::delivery::{ApplyArgs, AtEnd, DiffArgs, ExportArgs};
-pub(crate) use self::evidence::{KeyCommand, KeyTrustArgs, ReplayArgs, VerifyArgs};
+pub(crate) use self::evidence::{KeyCommand, KeyTrustArgs, KeyUntrustArgs, ReplayArgs, VerifyArgs};
 pub(crate) use self::generated::{CompletionsArgs, GenerateCommand, ManArgs};
 pub(crate) use self::looking::{EventsArgs, ListArgs, ReportArgs, ShowArgs, WatchArgs};
 pub(crate) use self::profile::{InitArgs, ProfileCheckArgs, ProfileCommand, ProfileNewArgs, ProjectArgs};
@@ -194,7 +194,7 @@ pub(crate) enum Require {
 /// The task: exactly one of three.
 #[derive(Debug, Args)]
 pub(crate) struct TaskArgs {
-    /// The task; `-` reads it from standard input
+    /// The task; `-` reads it from standard input. Linux takes 128 KiB for one argument: --task-file takes 1 MiB
     #[arg(value_name = "TASK")]
     pub(crate) text: Option<String>,
     /// The same as a flag; `-` reads it from standard input

@@ -238,7 +238,10 @@ fn keys_are_made_once_and_shown_in_the_forms_that_tools_read() {
         assert_eq!(place.run(&[&["key", "trust", &path], wrong].concat()).code, Some(1), "{wrong:?}");
     }
     assert_eq!(place.run(&["key", "trust", &path, "--name", "ci", "--role", "runner"]).code, Some(0));
-    assert_eq!(place.run(&["key", "trust", &path, "--name", "ci"]).code, Some(1), "a name stands once");
+    let twice = place.run(&["key", "trust", &path, "--name", "other"]);
+    assert_eq!(twice.code, Some(1), "a key stands once");
+    assert!(twice.stderr.contains("there already, as `ci` for runner"), "{}", twice.stderr);
+    assert!(twice.stderr.contains("key untrust"), "{}", twice.stderr);
     let listed: Value =
         serde_json::from_str(&place.run(&["key", "list", "--format", "json"]).stdout).unwrap();
     assert_eq!((&listed[0]["name"], &listed[0]["roles"]), (&json!("ci"), &json!(["runner"])));
@@ -250,4 +253,23 @@ fn keys_are_made_once_and_shown_in_the_forms_that_tools_read() {
     let public = place.run(&["key", "show"]).stdout;
     let public = place.write("machine.pub", &public).display().to_string();
     assert_eq!(place.run(&["key", "trust", &public, "--name", "machine"]).code, Some(0));
+    // Trust is taken back by name or fingerprint, and says when there was none.
+    let names = || {
+        let listed: Value =
+            serde_json::from_str(&place.run(&["key", "list", "--format", "json"]).stdout).unwrap();
+        let trusted = listed.as_array().unwrap().iter().filter(|key| key["trusted"] == json!(true));
+        trusted.map(|key| key["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(), ["ci", "machine"]);
+    let gone = place.run(&["key", "untrust", "ci"]);
+    assert_eq!(gone.code, Some(0), "{gone:?}");
+    assert!(gone.stderr.contains("not trusted here"), "{gone:?}");
+    assert_eq!(names(), ["machine"]);
+    let again = place.run(&["key", "untrust", "ci"]);
+    assert_eq!(again.code, Some(1));
+    assert!(again.stderr.contains("no trusted key has the name or fingerprint `ci`"), "{again:?}");
+    let shown = place.run(&["key", "show", "--format", "json"]).stdout;
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(place.run(&["key", "untrust", shown["fingerprint"].as_str().unwrap()]).code, Some(0));
+    assert_eq!(names(), [""; 0]);
 }

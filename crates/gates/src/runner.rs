@@ -69,6 +69,11 @@ impl Runner {
             JobEnd::Signaled { signal } => Meaning::NoAnswer(format!("it was killed by signal {signal}")),
             JobEnd::Limit { which } => Meaning::NoAnswer(limit_text(*which).to_owned()),
             JobEnd::Canceled => Meaning::NoAnswer("it was canceled".to_owned()),
+            JobEnd::NotStarted { errno: TOO_LONG, .. } => Meaning::NoAnswer(
+                "it could not be started: its command line is too long, Linux takes 128 KiB for one argument: put it \
+                 into a script of the repository"
+                    .to_owned(),
+            ),
             JobEnd::NotStarted { what, errno } => Meaning::NoAnswer(format!(
                 "it could not be started: {} (errno {errno})",
                 crate::feedback::line(what)
@@ -100,6 +105,9 @@ impl Runner {
         }
     }
 }
+
+/// E2BIG of exec.
+const TOO_LONG: i32 = 7;
 
 /// SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV: the program's own fault, a real red. Others come from outside.
 const CRASHES: &[i32] = &[4, 5, 6, 7, 8, 11];

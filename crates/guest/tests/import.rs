@@ -148,6 +148,9 @@ fn partial_and_sha256_repositories_are_refused_with_a_way_out() {
     git(sha256.path(), &["init", "-q", "--object-format=sha256"]);
     git(sha256.path(), &["commit", "-q", "--allow-empty", "-m", "x"]);
     assert!(refusal(sha256.path(), "HEAD").contains("sha256"));
+    // The id of a commit of a repository with ids of 40 digits, as a bundle names it.
+    assert!(refusal(sha256.path(), &"0123456789".repeat(4)).contains("sha256"));
+    assert!(!refusal(source.path(), &"0123456789".repeat(4)).contains("sha256"));
 }
 
 #[test]

@@ -181,7 +181,31 @@ pub fn mount_proc() -> rustix::io::Result<()> {
     mount("proc", "/proc", "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None)
 }
 
-/// Opens `/dev/null` of the cell.
+const NULL: &str = "/dev/null";
+
+/// Opens `/dev/null` of the cell, which is the host's.
 pub fn null() -> rustix::io::Result<OwnedFd> {
-    rustix::fs::openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+    rustix::fs::openat(CWD, NULL, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// What a person can do about a [`null`] that failed.
+pub fn about_null(error: rustix::io::Errno) -> std::io::Error {
+    let mut text = format!("{NULL}: {error}");
+    if error == rustix::io::Errno::ACCESS {
+        text.push_str("; everybody must be able to read and write it: chmod 666 /dev/null");
+    }
+    std::io::Error::new(std::io::Error::from(error).kind(), text)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_null_device_that_may_not_be_opened_is_named_with_what_to_do() {
+        let said = super::about_null(rustix::io::Errno::ACCESS);
+        assert_eq!(said.kind(), std::io::ErrorKind::PermissionDenied);
+        let said = said.to_string();
+        assert!(said.starts_with("/dev/null: Permission denied"), "{said}");
+        assert!(said.ends_with("chmod 666 /dev/null"), "{said}");
+        assert!(!super::about_null(rustix::io::Errno::MFILE).to_string().contains("chmod"));
+    }
 }

@@ -273,7 +273,7 @@ impl Supervisor {
         env: &[CString],
     ) -> std::io::Error {
         let ready = || -> std::io::Result<()> {
-            let null = root::null()?;
+            let null = root::null().map_err(root::about_null)?;
             rustix::stdio::dup2_stdin(channel)?;
             rustix::stdio::dup2_stdout(&null)?;
             rustix::stdio::dup2_stderr(errors)?;

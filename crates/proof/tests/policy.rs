@@ -8,14 +8,19 @@ use std::path::Path;
 
 use countersign_proof::statement::VerdictResult;
 use countersign_proof::verify::{
-    CountersignError, Finding, Options, Policy, PolicyFailure, Report, SignatureState, countersign, verify,
+    BadVerdict, CountersignError, Options, Policy, PolicyFailure, Report, SignatureState, countersign, verify,
 };
 use countersign_proof::{Role, SecretKey, TrustFile};
-use countersign_types::{Reason, StrengthLevel, TierProperty};
+use countersign_types::{Reason, Strength, StrengthLevel, TierProperty};
 use support::fixture::{self, Fixture, trusted, verify_it, verify_with};
 
 fn policy(text: &str) -> Policy {
     Policy::read(&format!("version = 1\n{text}\n")).unwrap()
+}
+
+fn few(passed: &[&str], wanted: u32, at_least: Option<StrengthLevel>) -> PolicyFailure {
+    let passed = passed.iter().map(|name| (*name).to_owned()).collect();
+    PolicyFailure::Verifiers { passed, wanted, at_least }
 }
 
 fn failures(fixture: &Fixture, text: &str) -> Vec<PolicyFailure> {
@@ -44,7 +49,7 @@ fn each_demand_is_met_or_named() {
     ] {
         assert_eq!(failures(&good, met), [], "{met}");
     }
-    let strength = Some(countersign_types::Strength { level: StrengthLevel::Ids, in_process: true });
+    let strength = Some(Strength { level: StrengthLevel::Ids, in_process: true });
     for (demand, failure) in [
         ("min_strength = \"canary\"", PolicyFailure::TooWeak { strength, wanted: StrengthLevel::Canary }),
         ("out_of_process = true", PolicyFailure::InProcess),
@@ -59,8 +64,8 @@ fn each_demand_is_met_or_named() {
         ),
         ("signers = [\"ci\"]", PolicyFailure::Signer { name: Some("desk".into()) }),
         ("max_age = \"11h\"", PolicyFailure::TooOld { ended_at: fixture::ENDED.into() }),
-        ("verifiers = 2", PolicyFailure::Verifiers { passed: vec!["desk".into()], wanted: 2 }),
-        ("verifier_names = [\"other\"]", PolicyFailure::Verifiers { passed: vec![], wanted: 1 }),
+        ("verifiers = 2", few(&["desk"], 2, None)),
+        ("verifier_names = [\"other\"]", few(&[], 1, None)),
     ] {
         assert_eq!(failures(&good, demand), vec![failure], "{demand}");
     }
@@ -77,7 +82,7 @@ fn a_refusal_is_evidence_and_meets_no_demand_for_success() {
     assert_eq!(
         told,
         [
-            PolicyFailure::Verifiers { passed: vec![], wanted: 1 },
+            few(&[], 1, Some(StrengthLevel::ExitCode)),
             PolicyFailure::TooWeak { strength: None, wanted: StrengthLevel::ExitCode },
             PolicyFailure::InProcess,
         ]
@@ -88,24 +93,31 @@ fn a_refusal_is_evidence_and_meets_no_demand_for_success() {
 }
 
 #[test]
-fn a_bundle_from_the_future_has_no_age() {
+fn a_bundle_from_the_future_is_refused_whatever_is_asked_of_its_age() {
     let dir = tempfile::tempdir().unwrap();
     let bundle = Fixture::default().write(dir.path()).path;
-    let at = |now: &str| {
-        let (trust, policy) = (fixture::trust(), policy("max_age = \"1d\""));
+    let asked = |now: &str, asked: &str| {
+        let (trust, policy) = (fixture::trust(), policy(asked));
         verify(&bundle, &Options { trust: &trust, policy: &policy, now: fixture::at(now), verdicts: &[] })
             .unwrap()
             .failures
     };
     // Within five minutes clocks may differ.
-    assert_eq!(at("2026-11-30T12:00:00Z"), []);
-    assert!(matches!(at("2026-11-30T11:59:59Z").as_slice(), [PolicyFailure::FromTheFuture { .. }]));
+    for age in ["max_age = \"1d\"", "", "keys_at = \"claimed\"", "signature = \"any\""] {
+        assert_eq!(asked("2026-11-30T12:00:00Z", age), []);
+        let early = asked("2026-11-30T11:59:59Z", age);
+        assert!(matches!(early.as_slice(), [PolicyFailure::FromTheFuture { .. }]), "{age}: {early:?}");
+    }
 }
 
 fn another(bundle: &Path, seed: u8, result: VerdictResult) -> Vec<u8> {
+    let claims = verify_it(bundle).claims;
+    another_at(bundle, seed, result, claims.and_then(|claims| claims.strength))
+}
+
+fn another_at(bundle: &Path, seed: u8, result: VerdictResult, strength: Option<Strength>) -> Vec<u8> {
     let report = verify_it(bundle);
     let versions = BTreeMap::from([("countersign".to_owned(), "0.1.0".to_owned())]);
-    let strength = report.claims.as_ref().and_then(|claims| claims.strength);
     let at = fixture::at("2026-11-30T18:00:00Z");
     countersign(&report, result, strength, at, versions, &fixture::key(seed)).unwrap()
 }
@@ -152,11 +164,32 @@ fn k_of_n_verifiers_must_say_passed() {
     let report = with_verdicts(&bundle, &trust, &two, &[failed, stranger, same.clone(), same]);
     assert_eq!((report.findings.len(), report.accepted(), report.unknown_verdicts), (0, false, 1));
     let refused = PolicyFailure::Refused { name: "audit".into() };
-    let few = PolicyFailure::Verifiers { passed: vec!["desk".into()], wanted: 2 };
-    assert_eq!(report.failures, [few, refused]);
+    assert_eq!(report.failures, [few(&["desk"], 2, None), refused]);
     // A trusted runner is no verifier.
     let runner = another(&bundle, fixture::RUNNER, VerdictResult::Passed);
     assert!(told(&with_verdicts(&bundle, &trust, &two, &[runner])).contains("as verifier"));
+}
+
+#[test]
+fn a_weaker_verdict_does_not_count_where_a_strength_is_asked_for() {
+    const SECOND: u8 = 20;
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = Fixture::default().write(dir.path()).path;
+    let mut trust = fixture::trust();
+    trust.add(trusted("lab", SECOND, &[Role::Verifier])).unwrap();
+    let at = |level| Some(Strength { level, in_process: true });
+    let weak = another_at(&bundle, SECOND, VerdictResult::Passed, at(StrengthLevel::ExitCode));
+    let strong = another_at(&bundle, SECOND, VerdictResult::Passed, at(StrengthLevel::Ids));
+    let two = policy("verifiers = 2\nmin_strength = \"ids\"");
+
+    let report = with_verdicts(&bundle, &trust, &two, std::slice::from_ref(&weak));
+    assert_eq!(report.passed_strength.get("lab"), at(StrengthLevel::ExitCode).as_ref());
+    assert_eq!(report.failures, [few(&["desk"], 2, Some(StrengthLevel::Ids))]);
+    let said = "2 verifiers must have said PASSED at `ids` or above; 1 did: desk";
+    assert_eq!(report.failures[0].to_string(), said);
+    // The strongest of one verifier's counts, and without a demand each does.
+    assert!(with_verdicts(&bundle, &trust, &two, &[weak.clone(), strong]).accepted());
+    assert!(with_verdicts(&bundle, &trust, &policy("verifiers = 2"), &[weak]).accepted());
 }
 
 /// However many say PASSED and whatever the policy asks for. Who is not trusted refuses nothing, and is told.
@@ -188,9 +221,10 @@ fn a_trusted_verifier_that_says_failed_refuses_the_bundle() {
     assert_eq!((report.accepted(), report.failed_by), (true, vec!["lab".to_owned()]));
 }
 
+/// Why the one verdict does not count. The bundle is what it was.
 fn told(report: &Report) -> String {
-    assert!(!report.accepted());
-    let [Finding::ExtraVerdict { number: 1, why }] = report.findings.as_slice() else {
+    assert!(report.intact() && !report.accepted(), "{report:#?}");
+    let [BadVerdict { number: 1, why }] = report.bad_verdicts.as_slice() else {
         return format!("told otherwise: {report:#?}");
     };
     why.clone()

@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 """A second verifier for Countersign bundles, written from docs/format.md and not from the Rust one.
 
-Standard library, git, openssl and ssh-keygen; nothing of a bundle is run. It answers what `countersign verify` answers,
-with the same words for findings, except that everything about base + patch = final is the one word `tree`.
+Standard library, git and securesystemslib (`pip install securesystemslib[crypto]`); nothing of a bundle is run. It answers
+what `countersign verify` answers without a policy, with the same words for findings, except that everything about base + patch
+= final is the one word `tree`.
 
-    verify.py BUNDLE --trust trust.toml [--now 2026-12-01T00:00:00Z]
+    verify.py BUNDLE --trust trust.toml [--verdict FILE]... [--now 2026-12-01T00:00:00Z]
 
-Exit code 0: intact and signed by trusted keys. 2: not. 1: it could not be told (a program is missing, a wrong argument).
+Exit code 0: accepted. 2: not. 1: it could not be told (a package is missing, a wrong argument).
 """
-import argparse, base64, binascii, datetime, hashlib, json, os, re, stat, subprocess, sys, tempfile, tomllib
+import argparse, base64, datetime, hashlib, json, os, re, stat, struct, subprocess, sys, tempfile, tomllib
+
+from securesystemslib.dsse import Envelope
+from securesystemslib.exceptions import UnverifiedSignatureError
+from securesystemslib.signer import Signature, SSlibKey
 
 ROOM = r"[a-z0-9][a-z0-9-]{0,63}"
 FIXED = ["bundle.json", "result.json", "config.json", "journal.jsonl", "transcript.jsonl", "patch.diff",
@@ -38,7 +43,12 @@ TYPES = {
     "verdict": "https://slsa.dev/verification_summary/v1",
     "test-result": "https://in-toto.io/attestation/test-result/v0.1",
 }
+STATEMENT, ENVELOPE = "application/vnd.in-toto+json", "application/vnd.dev.sigstore.bundle.v0.3+json"
 SPKI = bytes.fromhex("302a300506032b6570032100")
+P25519 = (1 << 255) - 19
+Y8 = 0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd84d3d706a17c7
+SMALL_ORDER = {0, 1, P25519 - 1, P25519, P25519 + 1, Y8, P25519 - Y8}  # y of the points whose eightfold is neutral
+CLOCK_SKEW = datetime.timedelta(minutes=5)
 
 
 # What a value may be: functions from a JSON value to whether it is that.
@@ -95,7 +105,7 @@ REASON = word(" ".join(words for _code, words in REASONS.values()))
 PROPERTY = word("other_uid userns pidns netns fs_confined seccomp no_new_privs memory_limit pids_limit disk_limit "
                 "separate_kernel hardware_virtualised")
 MODEL = exact(role=text, reference=text, endpoint=maybe(text))
-KEY = exact(key_id=matching("[0-9a-f]{64}"), public=text)
+KEY = exact(key_id=matching("[0-9a-f]{64}"), public=lambda value: text(value) and is_key(value))
 HEADER = exact(format=text, session=SESSION, turn=whole(32), created_at=text, signing=lambda value: (
     exact(kind=word("signed"), runner=KEY, verifier=KEY)(value)
     or exact(kind=word("unsigned"), reason=word("host_tier no_key signer_failed"), detail=text)(value)))
@@ -215,44 +225,124 @@ def run(*argv, data=b"", env=None):
     return subprocess.run(argv, input=data, capture_output=True, env=clean, check=False)
 
 
-def strings(data):
-    """The strings of SSH's wire format, to the end."""
+def strings(data, count):
+    """The strings of SSH's wire format: so many, and nothing after them."""
     out = []
     while data:
-        size = int.from_bytes(data[:4], "big")
-        if len(data) < 4 + size:
-            raise Wrong("signature_format")
-        out.append(data[4:4 + size])
+        (size,) = struct.unpack_from(">I", data)
+        (one,) = struct.unpack_from(f"{size}s", data, 4)
+        out.append(one)
         data = data[4 + size:]
+    if len(out) != count:
+        raise ValueError("other fields than SSH has there")
     return out
 
 
+def ssh(*parts):
+    return b"".join(struct.pack(">I", len(part)) + part for part in parts)
+
+
+def unbase64(text):
+    return base64.b64decode(text, validate=True)
+
+
 class Key:
-    """An Ed25519 public key from its OpenSSH line."""
+    """An Ed25519 public key from its OpenSSH line, or from PEM."""
 
-    def __init__(self, line):
-        self.line = " ".join(line.split()[:2])
-        self.raw = strings(base64.b64decode(self.line.split()[1]))[1]
+    def __init__(self, spelled):
+        pem = re.fullmatch(r"-----BEGIN PUBLIC KEY-----([^-]+)-----END PUBLIC KEY-----", spelled.strip())
+        line = re.fullmatch(r"ssh-ed25519[ \t]+(\S+)(|[ \t].*)", spelled.strip())
+        if pem:
+            der = unbase64(re.sub(r"\s", "", pem[1]))
+            kind, self.raw = b"ssh-ed25519" if der[:12] == SPKI else None, der[12:]
+        else:
+            kind, self.raw = strings(unbase64(line[1]), 2) if line else (None, b"")
+        if kind != b"ssh-ed25519" or len(self.raw) != 32 or int.from_bytes(self.raw, "little") % (1 << 255) in SMALL_ORDER:
+            raise ValueError("it is no Ed25519 key, or one that everybody can sign for")
         self.id = sha256(SPKI + self.raw)
-        blob = hashlib.sha256(base64.b64decode(self.line.split()[1])).digest()
+        blob = hashlib.sha256(ssh(kind, self.raw)).digest()
         self.fingerprint = "SHA256:" + base64.b64encode(blob).decode().rstrip("=")
+        self.stock = SSlibKey(self.id, "ed25519", "ed25519", {"public": self.raw.hex()})
 
-    def verifies(self, message, signature):
-        with tempfile.TemporaryDirectory() as tmp:
-            names = [os.path.join(tmp, name) for name in ("key", "message", "signature")]
-            pem = f"-----BEGIN PUBLIC KEY-----\n{base64.b64encode(SPKI + self.raw).decode()}\n-----END PUBLIC KEY-----\n"
-            for name, content in zip(names, (pem.encode(), message, signature)):
-                with open(name, "wb") as file:
-                    file.write(content)
-            key, message_at, signature_at = names
-            return run("openssl", "pkeyutl", "-verify", "-pubin", "-inkey", key, "-rawin", "-in", message_at,
-                       "-sigfile", signature_at).returncode == 0
+    def signed(self, message, signature):
+        try:
+            self.stock.verify_signature(Signature(self.id, signature.hex()), message)
+        except UnverifiedSignatureError:
+            return False
+        return True
+
+
+def is_key(spelled):
+    try:
+        return bool(Key(spelled))
+    except (ValueError, struct.error):
+        return False
+
+
+def read_trust(data):
+    """The keys of a trust file by what is written in it, or an error: as strict as the other verifier."""
+    times = lambda value: text(value) and is_time(value)
+    kinds = {"name": matching("[a-zA-Z0-9][a-zA-Z0-9_.@-]{0,63}"), "public": lambda value: text(value) and is_key(value),
+             "roles": lambda value: bool(value) and many(word("runner verifier"))(value),
+             "not_before": times, "not_after": times}
+    if len(data) > 1 << 20:
+        raise ValueError("it is longer than 1 MiB")
+    file = tomllib.loads(data.decode("utf-8"))
+    if not exact(version=lambda value: same(value, 1), key=many(anything))({"key": [], **file}):
+        raise ValueError("it has a `version = 1` and tables `[[key]]`, and nothing else")
+    keys = file.get("key", [])
+    for key in keys:
+        if (not isinstance(key, dict) or not {"name", "public", "roles"} <= set(key) <= set(kinds)
+                or not all(kinds[field](value) for field, value in key.items())
+                or key.get("not_before", "") > key.get("not_after", "9999")):
+            raise ValueError(f"a key has a name, a public Ed25519 key, roles, maybe not_before and not_after, not {key}")
+        key["key"] = Key(key["public"])
+    if len(keys) > 1000 or any(len({field(key) for key in keys}) < len(keys)
+                               for field in (lambda key: key["name"], lambda key: key["key"].raw)):
+        raise ValueError("there are more than 1000 keys, or a name or a key stands twice")
+    return keys
+
+
+def open_envelope(data):
+    """The payload of a signed statement with its signature, key id and fingerprint: read, and believed by nobody yet."""
+    if not data.endswith(b"\n"):
+        raise Wrong("json")
+    try:
+        bundle = parse(data[:-1], canonical=True)
+        envelope, hint = bundle["dsseEnvelope"], bundle["verificationMaterial"]["publicKey"]["hint"]
+        (signature,) = envelope["signatures"]
+        good = (set(bundle) == {"mediaType", "verificationMaterial", "dsseEnvelope"} and bundle["mediaType"] == ENVELOPE
+                and bundle["verificationMaterial"] == {"publicKey": {"hint": hint}, "tlogEntries": []}
+                and set(envelope) == {"payload", "payloadType", "signatures"} and set(signature) == {"keyid", "sig"}
+                and envelope["payloadType"] == STATEMENT and text(signature["keyid"]) and re.fullmatch("[0-9a-f]{64}", hint))
+        body, raw = unbase64(envelope["payload"]), unbase64(signature["sig"])
+        if not good or len(raw) != 64:
+            raise Wrong("json")
+    except (KeyError, TypeError, ValueError):
+        raise Wrong("json") from None
+    return body, raw, hint, signature["keyid"]
+
+
+def read_statement(body, kind):
+    value = parse(body, canonical=True)
+    shape = exact(_type=text, subject=many(resource), predicateType=text, predicate=PREDICATES[kind])
+    if not isinstance(value, dict) or not text(value.get("_type")) or not text(value.get("predicateType")):
+        raise Wrong("json")
+    if value["_type"] != "https://in-toto.io/Statement/v1" or value["predicateType"] != TYPES[kind]:
+        raise Wrong("statement")
+    if not shape(value):
+        raise Wrong("json")
+    names = [thing.get("name") for thing in value["subject"]]
+    if not names or len(set(names)) != len(names) or not all(names) or not all(map(sha, value["subject"])):
+        raise Wrong("statement")
+    return value
 
 
 class Bundle:
     def __init__(self, root, trust, now):
         self.root, self.trust, self.now = root, trust, now
         self.findings, self.signature, self.files = set(), "broken", {}
+        self.read_ones, self.name, self.opened = {}, {}, False
 
     def tell(self, word):
         self.findings.add(word)
@@ -368,16 +458,20 @@ class Bundle:
             key = self.role[role] = Key(named["public"])
             if key.id != named["key_id"]:
                 self.broken("key_id_swapped")
-            known = next((entry for entry in self.trust if Key(entry["public"]).raw == key.raw), None)
-            if known is None:
+            self.name[role], words = self.trusted(key, role, self.header["created_at"])
+            if self.name[role] is None:
                 self.signature = "unknown_signer" if self.signature == "trusted" else self.signature
-                continue
-            if role not in known["roles"]:
-                self.broken("wrong_role")
-            window = known.get("not_before", "0000"), known.get("not_after", "9999-12-31T23:59:59Z")
-            times = self.now, self.header["created_at"]
-            if any(not (is_time(time) and window[0] <= time <= window[1]) for time in times):
-                self.broken("key_not_valid")
+            for word in words:
+                self.broken(word)
+
+    def trusted(self, key, role, claimed):
+        """The trust file's name for a key, and why it may not sign in this role at that time and now."""
+        known = next((entry for entry in self.trust if entry["key"].raw == key.raw), None)
+        if known is None:
+            return None, []
+        window = known.get("not_before", "0000"), known.get("not_after", "9999-12-31T23:59:59Z")
+        valid = all(is_time(time) and window[0] <= time <= window[1] for time in (self.now, claimed))
+        return known["name"], ["wrong_role"] * (role not in known["roles"]) + ["key_not_valid"] * (not valid)
 
     def broken(self, word):
         self.tell(word)
@@ -390,21 +484,19 @@ class Bundle:
         try:
             armored = self.read("SHA256SUMS.sig").decode()
             found = re.fullmatch(r"-----BEGIN SSH SIGNATURE-----\n([A-Za-z0-9+/=\n]+)-----END SSH SIGNATURE-----\n", armored)
-            blob = base64.b64decode(found.group(1).replace("\n", ""), validate=True)
+            blob = unbase64(found[1].replace("\n", ""))
             lines = re.findall(".{1,70}", base64.b64encode(blob).decode())
-            key, namespace, reserved, _hash, _signature = strings(blob[10:])
-            if (blob[:10] != b"SSHSIG\0\0\0\1" or namespace != b"countersign" or reserved or
-                    found.group(1) != "".join(line + "\n" for line in lines)):
+            key, namespace, reserved, hash_name, signature = strings(blob[10:], 5)
+            (kind, raw), (algorithm, made) = strings(key, 2), strings(signature, 2)
+            if (blob[:10] != b"SSHSIG\0\0\0\1" or (namespace, reserved) != (b"countersign", b"")
+                    or hash_name not in (b"sha256", b"sha512") or kind != b"ssh-ed25519" or algorithm != kind
+                    or len(made) != 64 or found[1] != "".join(line + "\n" for line in lines)):
                 raise Wrong("signature_format")
-            kind, raw = strings(key)
-        except (AttributeError, ValueError, binascii.Error, Wrong):
+            signer = Key("ssh-ed25519 " + base64.b64encode(key).decode())
+        except (TypeError, ValueError, struct.error, Wrong):
             return self.broken("signature_format")
-        with tempfile.TemporaryDirectory() as tmp:
-            at = os.path.join(tmp, "sig")
-            with open(at, "w", encoding="ascii") as file:
-                file.write(armored)
-            good = run("ssh-keygen", "-Y", "check-novalidate", "-n", "countersign", "-s", at, data=self.sums_bytes)
-        if kind != b"ssh-ed25519" or good.returncode != 0:
+        digest = hashlib.new(hash_name.decode(), self.sums_bytes).digest()
+        if not signer.signed(b"SSHSIG" + ssh(namespace, reserved, hash_name, digest), made):
             self.broken("bad_signature")
         elif raw != self.role["runner"].raw:
             self.broken("other_signer")
@@ -415,29 +507,35 @@ class Bundle:
             return data
         key = self.role[role]
         try:
-            if not data.endswith(b"\n"):
-                raise Wrong("json")
-            bundle = parse(data[:-1], canonical=True)
-            envelope, hint = bundle["dsseEnvelope"], bundle["verificationMaterial"]["publicKey"]["hint"]
-            (signature,) = envelope["signatures"]
-            kind, keyid = envelope["payloadType"], signature["keyid"]
-            exact = (set(bundle) == {"mediaType", "verificationMaterial", "dsseEnvelope"}
-                     and bundle["mediaType"] == "application/vnd.dev.sigstore.bundle.v0.3+json"
-                     and bundle["verificationMaterial"] == {"publicKey": {"hint": hint}, "tlogEntries": []}
-                     and set(envelope) == {"payload", "payloadType", "signatures"} and set(signature) == {"keyid", "sig"}
-                     and kind == "application/vnd.in-toto+json" and re.fullmatch("[0-9a-f]{64}", hint))
-            body, raw = (base64.b64decode(text, validate=True) for text in (envelope["payload"], signature["sig"]))
-            if not exact or len(raw) != 64:
-                raise Wrong("json")
-        except (Wrong, KeyError, TypeError, ValueError):
+            body, raw, hint, keyid = open_envelope(data)
+        except Wrong:
             self.broken("signature_format")
             return None
-        pae = b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(body), body)
-        signed, names = key.verifies(pae, raw), (hint, keyid) == (key.id, key.fingerprint)
+        signed, names = is_by(key, body, raw), (hint, keyid) == (key.id, key.fingerprint)
         if names and signed:
             return body
         self.broken("bad_signature" if names else "key_id_swapped" if signed else "other_signer")
         return None
+
+    def verdict(self, data):
+        """What a verdict from beside the bundle says, and whose it is; None: nobody's whom the trust file knows."""
+        body, raw, hint, keyid = open_envelope(data)
+        known = next((entry for entry in self.trust if entry["key"].id == hint), None)
+        if known is None:
+            return None
+        key = known["key"]
+        if keyid != key.fingerprint or not is_by(key, body, raw):
+            raise Wrong("bad_signature")
+        value, own = read_statement(body, "verdict"), self.read_ones.get("verdict")
+        said = value["predicate"]
+        _name, words = self.trusted(key, "verifier", said["timeVerified"])
+        if words:
+            raise Wrong(words[0])
+        listed = [sha(thing) for thing in said["inputAttestations"] if thing.get("uri") == "SHA256SUMS"]
+        if (not own or not self.signed or sha256(self.sums_bytes) not in listed or value["subject"] != own["subject"]
+                or said["resourceUri"] != own["predicate"]["resourceUri"]):
+            raise Wrong("another bundle's")
+        return known["name"], said["verificationResult"]
 
     # Statements.
 
@@ -454,21 +552,9 @@ class Bundle:
             if body is None:
                 continue
             try:
-                value = parse(body, canonical=True)
-                if not text(value["_type"]) or not text(value["predicateType"]):
-                    raise Wrong("json")
-                if value["_type"] != "https://in-toto.io/Statement/v1" or value["predicateType"] != TYPES[kind]:
-                    raise Wrong("statement")
-                if not exact(_type=text, subject=many(resource), predicateType=text, predicate=PREDICATES[kind])(value):
-                    raise Wrong("json")
-                names = [thing.get("name") for thing in value["subject"]]
-                if not names or len(set(names)) != len(names) or not all(names) or not all(map(sha, value["subject"])):
-                    raise Wrong("statement")
+                value = read_statement(body, kind)
             except Wrong as wrong:
                 self.tell(str(wrong))
-                continue
-            except (KeyError, TypeError):
-                self.tell("json")
                 continue
             (self.rooms if kind == "test-result" else self.read_ones)[path if kind == "test-result" else kind] = value
 
@@ -710,6 +796,7 @@ class Bundle:
         try:
             self.list()
             self.open()
+            self.opened = True
             self.contents()
             self.keys()
             if self.signed:
@@ -720,6 +807,31 @@ class Bundle:
         except Wrong as wrong:
             self.tell(str(wrong))
         return not self.findings
+
+    def beside(self, verdicts):
+        """What the trusted verifiers say: the bundle's own and those whose verdicts came with it."""
+        passed, failed, unknown, bad = set(), set(), 0, 0
+        own = self.read_ones.get("verdict")
+        if own and self.name.get("verifier") and own["predicate"]["verificationResult"] == "PASSED":
+            passed.add(self.name["verifier"])
+        for data in verdicts if self.opened else ():
+            try:
+                said = self.verdict(data)
+                unknown += said is None
+                if said:
+                    (passed if said[1] == "PASSED" else failed).add(said[0])
+            except Wrong:
+                bad += 1
+        return {"passed_by": [] if self.findings else sorted(passed), "failed_by": sorted(failed),
+                "unknown_verdicts": unknown, "bad_verdicts": bad}
+
+
+def is_by(key, body, raw):
+    try:
+        envelope = Envelope(body, STATEMENT, {key.id: Signature(key.id, raw.hex())})
+        return bool(envelope.verify([key.stock], 1))
+    except UnverifiedSignatureError:
+        return False
 
 
 def same(one, other):
@@ -734,6 +846,11 @@ def is_time(value):
     except ValueError:
         return False
     return at.year >= 1970 and len(value) == 20 and value.isascii() and f"{at.isoformat()}Z" == value
+
+
+def is_future(time, now):
+    at, now = (datetime.datetime.fromisoformat(one.rstrip("Z")) for one in (time, now))
+    return at - now > CLOCK_SKEW
 
 
 def is_object(line):
@@ -795,19 +912,29 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("bundle")
     parser.add_argument("--trust", required=True)
+    parser.add_argument("--verdict", action="append", default=[])
     parser.add_argument("--now")
     args = parser.parse_args()
     now = args.now or datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     try:
         with open(args.trust, "rb") as file:
-            trust = tomllib.load(file).get("key", [])
+            trust = read_trust(file.read((1 << 20) + 1))
+        verdicts = []
+        for path in args.verdict:
+            with open(path, "rb") as file:
+                verdicts.append(file.read((1 << 20) + 1))
         bundle = Bundle(args.bundle.rstrip("/"), trust, now)
         intact = bundle.verify()
     except (OSError, ValueError) as error:
         print(f"verify.py: {error}", file=sys.stderr)
         return 1
-    print(json.dumps({"intact": intact, "signature": bundle.signature, "findings": sorted(bundle.findings)}))
-    return 0 if intact and bundle.signature == "trusted" else 2
+    said = bundle.beside(verdicts)
+    turn = bundle.read_ones.get("turn", {}).get("predicate", {}) if intact else {}
+    refused = said["bad_verdicts"] or said["failed_by"] and turn.get("outcome") == "verified"
+    accepted = intact and bundle.signature == "trusted" and not refused and not is_future(turn["ended_at"], now)
+    print(json.dumps({"accepted": accepted, "intact": intact, "signature": bundle.signature,
+                      "findings": sorted(bundle.findings), **said}))
+    return 0 if accepted else 2
 
 
 if __name__ == "__main__":

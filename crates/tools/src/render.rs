@@ -45,6 +45,9 @@ pub fn operator_result(receipt: &JobReceipt) -> String {
     described(receipt, advice, &format!(" ({})", receipt.wall))
 }
 
+/// E2BIG of exec.
+const TOO_LONG: i32 = 7;
+
 fn described(receipt: &JobReceipt, advice: &str, took: &str) -> String {
     let how = match &receipt.end {
         JobEnd::Exited { code } => format!("exit {code}"),
@@ -55,6 +58,10 @@ fn described(receipt: &JobReceipt, advice: &str, took: &str) -> String {
         JobEnd::Limit { which: LimitHit::Output } => "ended: too much output".to_owned(),
         JobEnd::Limit { which: LimitHit::Disk } => "ended: the disk limit was reached".to_owned(),
         JobEnd::Canceled => "interrupted".to_owned(),
+        JobEnd::NotStarted { errno: TOO_LONG, .. } => {
+            "could not be started: the command is too long, Linux takes 128 KiB: write it into a file and run that"
+                .to_owned()
+        }
         JobEnd::NotStarted { errno, what } => format!("could not be started: {what} (errno {errno})"),
     };
     let mut out = format!("{how}{took}\n");
@@ -128,6 +135,9 @@ mod tests {
         assert!(operator_result(&receipt).starts_with("exit 101 (1.2s)\n1 process(es)"));
         let slower = JobReceipt { wall: Millis(4321), ..receipt.clone() };
         assert_eq!(job_result(&slower), text, "the clock is no part of what the model reads");
+        let end = JobEnd::NotStarted { errno: TOO_LONG, what: "exec sh".to_owned() };
+        let long = job_result(&JobReceipt { end, ..receipt.clone() });
+        assert!(long.contains("too long") && !long.contains("errno"), "{long}");
         assert!(text.ends_with("--- stdout\nfirst\n[… 10 bytes left out of 20 …]\nlast\n"), "{text}");
     }
 }

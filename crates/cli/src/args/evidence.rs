@@ -83,6 +83,8 @@ pub(crate) enum KeyCommand {
     Show(KeyFileArgs),
     /// Trust a key, for all that this home verifies
     Trust(KeyTrustArgs),
+    /// Trust a key no longer
+    Untrust(KeyUntrustArgs),
     /// List trusted keys, and this machine's
     List(KeyListArgs),
 }
@@ -113,6 +115,15 @@ pub(crate) struct KeyTrustArgs {
     /// The last moment at which it is valid
     #[arg(long, value_name = "TIME")]
     pub(crate) not_after: Option<String>,
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeyUntrustArgs {
+    /// Its name, or its fingerprint `SHA256:…` as `key list` shows them
+    #[arg(value_name = "KEY")]
+    pub(crate) key: String,
     #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
     pub(crate) format: TextOrJson,
 }

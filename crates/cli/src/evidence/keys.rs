@@ -12,7 +12,7 @@ use countersign_proof::{
 use countersign_types::Reason;
 use serde::Serialize;
 
-use crate::args::{Format, KeyCommand, KeyTrustArgs, TextOrJson};
+use crate::args::{Format, KeyCommand, KeyTrustArgs, KeyUntrustArgs, TextOrJson};
 use crate::home::Home;
 use crate::refusal::Refusal;
 use crate::{exit, files, home, render, terminal, text};
@@ -185,6 +185,7 @@ pub(crate) fn key(command: &KeyCommand) -> u8 {
         KeyCommand::New(args) => (args.format, new(args.file.as_deref(), args.format)),
         KeyCommand::Show(args) => (args.format, show(args.file.as_deref(), args.format)),
         KeyCommand::Trust(args) => (args.format, trust(args)),
+        KeyCommand::Untrust(args) => (args.format, untrust(args)),
         KeyCommand::List(args) => (args.format, list(args.format)),
     };
     match done {
@@ -269,8 +270,31 @@ fn trust(args: &KeyTrustArgs) -> Result<(), Refusal> {
         not_after: time("--not-after", &args.not_after)?,
     };
     let shown = key.public.clone();
-    known.add(key).map_err(unusable)?;
-    let dir = dir(&root);
+    known.add(key).map_err(|why| {
+        unusable(format!(
+            "{why}. `countersign key list` shows what is trusted, `countersign key untrust KEY` takes it back"
+        ))
+    })?;
+    keep(&root, &known)?;
+    print(&Shown::of(&args.name, &shown, &known), args.format)
+}
+
+fn untrust(args: &KeyUntrustArgs) -> Result<(), Refusal> {
+    let root = home::path()?;
+    let mut known = trusted(&root)?;
+    let gone = known.remove(&args.key).ok_or_else(|| {
+        unusable(format!(
+            "no trusted key has the name or fingerprint `{}`; `countersign key list` shows them",
+            text::one_line(&args.key, 80)
+        ))
+    })?;
+    keep(&root, &known)?;
+    print(&Shown::of(&gone.name, &gone.public, &known), args.format)
+}
+
+/// Writes the keys that this home trusts, whole or not at all.
+fn keep(root: &Path, known: &TrustFile) -> Result<(), Refusal> {
+    let dir = dir(root);
     let write = || -> std::io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
         let mut file = tempfile::NamedTempFile::new_in(&dir)?;
@@ -279,8 +303,7 @@ fn trust(args: &KeyTrustArgs) -> Result<(), Refusal> {
         file.persist(dir.join("trusted.toml")).map_err(|error| error.error)?;
         fs::File::open(&dir)?.sync_all()
     };
-    write().map_err(|error| unusable(format!("{}: {error}", dir.display())))?;
-    print(&Shown::of(&args.name, &shown, &known), args.format)
+    write().map_err(|error| unusable(format!("{}: {error}", dir.display())))
 }
 
 fn list(format: TextOrJson) -> Result<(), Refusal> {

@@ -1,6 +1,6 @@
 //! `verify`: checks a bundle offline. Nothing that is recorded in it is started.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use countersign_engine::Clock as _;
 use countersign_proof::layout::JOURNAL;
@@ -37,12 +37,20 @@ pub(crate) fn verify(args: &VerifyArgs) -> u8 {
 /// What was held against the bundle from beside it.
 #[derive(Debug, Default)]
 struct Beside {
+    /// The files of verdicts, in the order in which they were given.
+    verdicts: Vec<PathBuf>,
     trees: Vec<Held>,
     /// The event and payload that each file reveals, or why it reveals nothing of this bundle.
     revealed: Vec<Result<String, String>>,
 }
 
 impl Beside {
+    /// The file of a verdict by its number, from 1.
+    fn verdict(&self, number: u64) -> String {
+        let at = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+        at.and_then(|at| self.verdicts.get(at)).map(|path| path.display().to_string()).unwrap_or_default()
+    }
+
     fn fits(&self) -> bool {
         self.trees.iter().all(|held| held.same) && self.revealed.iter().all(Result::is_ok)
     }
@@ -50,7 +58,7 @@ impl Beside {
 
 /// Only of a bundle that is intact; of another one there is nothing to hold anything against.
 fn beside(args: &VerifyArgs, report: &Report) -> Result<Beside, Refusal> {
-    let mut out = Beside::default();
+    let mut out = Beside { verdicts: args.verdict.clone(), ..Beside::default() };
     let Some(claims) = report.claims.as_ref().filter(|_| report.intact()) else { return Ok(out) };
     if let Some(repo) = &args.repo {
         out.trees.push(place::base(&args.bundle, report, claims, repo)?);
@@ -184,6 +192,9 @@ fn for_people(bundle: &Path, report: &Report, beside: &Beside) -> String {
         if let Some(tree) = claims.final_tree {
             line("tree", tree.to_string());
         }
+    }
+    for bad in &report.bad_verdicts {
+        line("verdict", format!("{} says nothing of this bundle: {}", beside.verdict(bad.number), bad.why));
     }
     if !report.failed_by.is_empty() {
         line("FAILED by", report.failed_by.join(", "));

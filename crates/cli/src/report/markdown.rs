@@ -20,7 +20,8 @@ const MAX_BLOCK: usize = 4000;
 /// `patch` is shown where it is given.
 pub(crate) fn markdown(result: &RunResult, patch: Option<&[u8]>) -> String {
     let mut out = String::new();
-    let outcome = result.outcome.map_or("no verdict", |outcome| outcome.as_str());
+    let none = if meaning::runs(result) { "running" } else { "no verdict" };
+    let outcome = result.outcome.map_or(none, |outcome| outcome.as_str());
     // Writing to a String does not fail, here and below.
     let _ = writeln!(out, "## Countersign: `{outcome}`\n\n{}\n", meaning::of(result));
     if let Some(error) = &result.error {
@@ -433,6 +434,18 @@ mod tests {
             ..ReviewResult::default()
         });
         result
+    }
+
+    #[test]
+    fn a_session_without_an_end_runs_or_says_what_is_wrong() {
+        let mut result = RunResult { outcome: None, reason: None, error: None, ..judged("x") };
+        let report = markdown(&result, None);
+        assert!(report.starts_with("## Countersign: `running`\n\nIt is still running"), "{report}");
+        result.error =
+            Some(crate::result::ErrorResult { kind: "lost", message: "nobody drives it".to_owned() });
+        let report = markdown(&result, None);
+        assert!(report.starts_with("## Countersign: `no verdict`"), "{report}");
+        assert!(report.contains("nobody drives it") && !report.contains("running"), "{report}");
     }
 
     #[test]

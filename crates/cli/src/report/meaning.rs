@@ -4,9 +4,19 @@ use countersign_types::{GateKey, GateStatus, Outcome, StrengthLevel};
 
 use crate::result::RunResult;
 
+/// Whether it has no end yet, and nothing was wrong so far.
+pub(super) fn runs(result: &RunResult) -> bool {
+    result.outcome.is_none() && result.error.is_none()
+}
+
 pub(super) fn of(result: &RunResult) -> String {
     let Some(outcome) = result.outcome else {
-        return "There is no verdict.".to_owned();
+        let why = if runs(result) {
+            "It is still running: there is no verdict yet."
+        } else {
+            "There is no verdict."
+        };
+        return why.to_owned();
     };
     match outcome {
         Outcome::Verified => {

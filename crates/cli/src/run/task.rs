@@ -32,7 +32,8 @@ pub(super) fn read(what: &TaskArgs) -> Result<String, Refusal> {
     };
     if text.len() as u64 > MAX_TASK {
         return Err(Refusal::usage(format!(
-            "the task is longer than {MAX_TASK} bytes: put the material into the repository"
+            "the task is longer than {MAX_TASK} bytes, which no task may be: put the material into the repository, and \
+             name it in the task"
         )));
     }
     if text.contains('\0') {

@@ -37,6 +37,8 @@ pub(crate) fn find(cat: &mut CatFile, git_dir: &Path, rev: &str) -> Outcome<(Oid
     match cat.header()? {
         Header::Object { oid, kind, size } if kind == "commit" => Ok((oid, size)),
         Header::Sha256 => Err(sha256()),
+        // A repository of the other kind takes an id of 40 digits for the beginning of one of its own.
+        _ if of_sha256(cat) => Err(sha256()),
         _ => Err(repository::no_such_revision(git_dir, rev)),
     }
 }
@@ -54,6 +56,11 @@ pub(crate) fn read(cat: &mut CatFile, git_dir: &Path, rev: &str) -> Outcome<Comm
     let has_parents = lines.next().is_some_and(|l| l.starts_with(b"parent "));
     let (entries, trees) = flatten(cat, tree)?;
     Ok(Commit { oid, has_parents, entries, trees })
+}
+
+fn of_sha256(cat: &mut CatFile) -> bool {
+    cat.ask(b"HEAD\n".to_vec());
+    matches!(cat.header(), Ok(Header::Sha256))
 }
 
 fn sha256() -> Fault {

@@ -142,14 +142,25 @@ impl TrustFile {
         if key.not_before.zip(key.not_after).is_some_and(|(first, last)| last < first) {
             return bad("not_after is before not_before");
         }
-        if self.keys.iter().any(|other| other.name == key.name) {
-            return bad("the name stands twice");
+        if let Some(other) = self.by_public(&key.public) {
+            let roles: Vec<&str> = other.roles.iter().map(|role| role.as_str()).collect();
+            return bad(&format!(
+                "its public key is there already, as `{}` for {}",
+                other.name,
+                roles.join(", ")
+            ));
         }
-        if self.keys.iter().any(|other| other.public == key.public) {
-            return bad("its public key is there already under another name");
+        if let Some(other) = self.keys.iter().find(|other| other.name == key.name) {
+            return bad(&format!("the name stands twice; the other key is {}", other.public.fingerprint()));
         }
         self.keys.push(key);
         Ok(())
+    }
+
+    /// Takes out the key of this name or OpenSSH fingerprint. None: there is none.
+    pub fn remove(&mut self, named: &str) -> Option<TrustedKey> {
+        let at = self.keys.iter().position(|key| key.name == named || key.public.fingerprint() == named)?;
+        Some(self.keys.remove(at))
     }
 
     #[must_use]
@@ -245,6 +256,30 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_taken_out_by_its_name_or_its_fingerprint() {
+        let mut file = TrustFile::default();
+        let key = |name: &str, seed: u8| TrustedKey {
+            name: name.to_owned(),
+            public: SecretKey::from_seed(&[seed; 32]).public(),
+            roles: [Role::Runner].into(),
+            not_before: None,
+            not_after: None,
+        };
+        for (name, seed) in [("ci", 1), ("desk", 2), ("lab", 3)] {
+            file.add(key(name, seed)).unwrap();
+        }
+        let twice = file.add(key("other", 1)).unwrap_err().to_string();
+        assert!(twice.contains("there already, as `ci` for runner"), "{twice}");
+        let taken = file.add(key("ci", 9)).unwrap_err().to_string();
+        assert!(taken.contains("the other key is SHA256:"), "{taken}");
+        assert_eq!(file.remove("nobody"), None);
+        assert_eq!(file.remove("ci"), Some(key("ci", 1)));
+        assert_eq!(file.remove(&key("desk", 2).public.fingerprint()), Some(key("desk", 2)));
+        assert_eq!(file.keys(), [key("lab", 3)]);
+        file.add(key("ci", 1)).unwrap();
+    }
+
+    #[test]
     fn what_a_trust_file_may_not_say_is_named() {
         let key = |name: &str, seed: u8, more: &str| {
             format!("[[key]]\nname = \"{name}\"\npublic = \"{}\"\nroles = [\"runner\"]\n{more}", line(seed))
@@ -254,7 +289,8 @@ mod tests {
             ("".to_owned(), "missing field `version`"),
             ("version = 2\n".to_owned(), "version 2"),
             (format!("version = 1\nkeys = []\n{one}"), "unknown field `keys`"),
-            (format!("version = 1\n{one}{one}"), "the name stands twice"),
+            (format!("version = 1\n{one}{one}"), "there already, as `a` for runner"),
+            (format!("version = 1\n{one}{}", key("a", 2, "")), "the name stands twice"),
             (format!("version = 1\n{one}{}", key("b", 1, "")), "there already"),
             (format!("version = 1\n{}", key("-a", 1, "")), "a name is"),
             (format!("version = 1\n{}", key("a", 1, "owner = \"x\"")), "unknown field `owner`"),

@@ -19,7 +19,7 @@ pub use provenance::{
 };
 pub use test_result::{RoomFacts, RoomPurpose, TestOutcome, TestResult};
 pub use turn::{GateFacts, JournalHead, RoleUsage, Turn};
-pub use verdict::{POLICY, VERIFIER, Verdict, VerdictResult, Verifier, level};
+pub use verdict::{POLICY, VERIFIER, Verdict, VerdictResult, Verifier, level, strength_of};
 
 use crate::strict::{JsonError, read_canonical};
 

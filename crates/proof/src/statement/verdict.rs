@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use countersign_types::{Digest, Outcome, Strength};
+use countersign_types::{Digest, Outcome, Strength, StrengthLevel};
 use serde::{Deserialize, Serialize};
 
 use super::{Predicate, Resource};
@@ -78,4 +78,29 @@ pub fn level(result: VerdictResult, strength: Option<Strength>) -> Vec<String> {
         format!("COUNTERSIGN_{}{in_process}", strength.level.as_str().to_ascii_uppercase())
     });
     vec![level.unwrap_or_else(|| "FAILED".to_owned())]
+}
+
+/// The strength that `verifiedLevels` name; None: `FAILED`, or nothing that [`level`] writes.
+#[must_use]
+pub fn strength_of(levels: &[String]) -> Option<Strength> {
+    let all = StrengthLevel::ALL
+        .iter()
+        .flat_map(|level| [false, true].map(|in_process| Strength { level: *level, in_process }));
+    all.into_iter().find(|strength| level(VerdictResult::Passed, Some(*strength)) == levels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_reads_back() {
+        for strength in [(StrengthLevel::ExitCode, false), (StrengthLevel::HeldOut, true)] {
+            let strength = Some(Strength { level: strength.0, in_process: strength.1 });
+            assert_eq!(strength_of(&level(VerdictResult::Passed, strength)), strength);
+            assert_eq!(strength_of(&level(VerdictResult::Failed, strength)), None);
+        }
+        let both = ["COUNTERSIGN_IDS", "COUNTERSIGN_CANARY"].map(str::to_owned);
+        assert_eq!(strength_of(&both), None);
+    }
 }

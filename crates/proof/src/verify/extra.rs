@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_types::{Digest, Millis, Strength};
 
+use super::report::BadVerdict;
 use super::signatures::{Keys, trusted};
 use super::statements::Statements;
-use super::{Bundle, Finding, Options, Report, SignatureState};
+use super::{Bundle, Options, Report, SignatureState};
 use crate::dsse;
 use crate::key::Role;
 use crate::layout::SUMS;
 use crate::sign::{SignError, Signer};
-use crate::statement::{Resource, Statement, VERIFIER, Verdict, VerdictResult, Verifier, level};
+use crate::statement::{Resource, Statement, VERIFIER, Verdict, VerdictResult, Verifier, level, strength_of};
 use crate::time::{parse_rfc3339, rfc3339};
 
 /// Why no further verdict was made.
@@ -60,39 +61,53 @@ pub fn countersign(
 /// What verifiers say of a bundle, by their names in the trust file.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    pub(super) passed: BTreeSet<String>,
+    /// With the strength that the verdict gives; of several by one verifier the strongest.
+    pub(super) passed: BTreeMap<String, Option<Strength>>,
     /// In a verdict beside the bundle; what the bundle's own says is among its claims.
     pub(super) failed: BTreeSet<String>,
     /// Verdicts by keys that the trust file does not know.
     pub(super) unknown: u64,
+    /// Of another bundle, or not to be believed. The bundle itself is as good as it was.
+    pub(super) bad: Vec<BadVerdict>,
+}
+
+impl Said {
+    fn passed(&mut self, name: String, strength: Option<Strength>) {
+        let level =
+            |strength: &Option<Strength>| strength.map(|strength| (strength.level, !strength.in_process));
+        let best = self.passed.entry(name).or_insert(strength);
+        if level(best) < level(&strength) {
+            *best = strength;
+        }
+    }
 }
 
 /// The trusted verifiers that say PASSED or FAILED: the bundle's own and those of the verdicts beside it. A verdict that
-/// is not about this bundle, or whose signature is bad, is a finding; one of an unknown verifier is only counted as such.
+/// is not about this bundle, or whose signature is bad, counts for nothing and is told; one of an unknown verifier is only
+/// counted as such.
 pub(super) fn said(
     bundle: &Bundle,
     read: &Statements,
     keys: Option<&Keys>,
     sums: Option<Digest>,
     options: &Options<'_>,
-    findings: &mut Vec<Finding>,
 ) -> Said {
     let mut said = Said::default();
     if let (Some((_, own)), Some(name)) = (&read.verdict, keys.and_then(|keys| keys.verifier.name.as_ref()))
         && own.predicate.verification_result == VerdictResult::Passed
     {
-        said.passed.insert(name.clone());
+        said.passed(name.clone(), strength_of(&own.predicate.verified_levels));
     }
     for (number, bytes) in (1_u64..).zip(options.verdicts) {
         match one(bundle, read, sums, bytes, options) {
-            Ok(Some((name, VerdictResult::Passed))) => {
-                said.passed.insert(name);
-            }
-            Ok(Some((name, VerdictResult::Failed))) => {
-                said.failed.insert(name);
-            }
+            Ok(Some((name, verdict))) => match verdict.verification_result {
+                VerdictResult::Passed => said.passed(name, strength_of(&verdict.verified_levels)),
+                VerdictResult::Failed => {
+                    said.failed.insert(name);
+                }
+            },
             Ok(None) => said.unknown += 1,
-            Err(why) => findings.push(Finding::ExtraVerdict { number, why }),
+            Err(why) => said.bad.push(BadVerdict { number, why }),
         }
     }
     said
@@ -105,7 +120,7 @@ fn one(
     sums: Option<Digest>,
     bytes: &[u8],
     options: &Options<'_>,
-) -> Result<Option<(String, VerdictResult)>, String> {
+) -> Result<Option<(String, Verdict)>, String> {
     let sealed = dsse::open(bytes).map_err(|e| e.to_string())?;
     let Some(key) = options.trust.by_id(&sealed.key_id) else { return Ok(None) };
     if !(sealed.is_by(&key.public) && sealed.names(&key.public)) {
@@ -128,5 +143,5 @@ fn one(
     if !(bundle_is_named && same_turn && statement.subject == own.subject && bundle.signed) {
         return Err("it is about another bundle, or about one that is not signed".to_owned());
     }
-    Ok(name.map(|name| (name, statement.predicate.verification_result)))
+    Ok(name.map(|name| (name, statement.predicate)))
 }

@@ -164,13 +164,6 @@ pub enum Finding {
     FinalTree {
         path: TreePath,
     },
-
-    // Verdicts beside the bundle.
-    /// Number from 1, in the order in which they were given.
-    ExtraVerdict {
-        number: u64,
-        why: String,
-    },
 }
 
 impl Finding {
@@ -242,7 +235,6 @@ impl fmt::Display for Finding {
             }
             Self::PreImageUnused { path } => write!(f, "`{path}` is the content of nothing that was changed"),
             Self::FinalTree { path } => write!(f, "base and patch do not give the final tree at `{path}`"),
-            Self::ExtraVerdict { number, why } => write!(f, "verdict {number} beside the bundle: {why}"),
         }
     }
 }

@@ -27,7 +27,7 @@ pub use contents::{ContentsError, contents};
 pub use extra::{CountersignError, countersign};
 pub use finding::Finding;
 pub use policy::{KeysAt, Policy, PolicyError, PolicyFailure, SignatureDemand};
-pub use report::{Claims, Report, SignatureState, SignerSeen};
+pub use report::{BadVerdict, Claims, Report, SignatureState, SignerSeen};
 pub use sums::read as read_sums;
 
 use crate::bundle::{FORMAT, Header, SigningNote};
@@ -85,6 +85,7 @@ pub fn verify(dir: &Path, options: &Options<'_>) -> std::io::Result<Report> {
     if !report.findings.is_empty() {
         // Nobody has said PASSED of what lies here now.
         report.passed_by.clear();
+        report.passed_strength.clear();
     }
     report.failures = options.policy.judge(&report, options.now);
     Ok(report)
@@ -158,10 +159,13 @@ fn check(files: Files, options: &Options<'_>, findings: &mut Vec<Finding>) -> Re
         }
         account.hold_against(&turn.predicate, findings);
     }
-    let said = extra::said(&bundle, &read, keys.as_ref(), report.digest, options, findings);
-    report.passed_by = said.passed.into_iter().collect();
+    let said = extra::said(&bundle, &read, keys.as_ref(), report.digest, options);
+    report.passed_by = said.passed.keys().cloned().collect();
+    report.passed_strength =
+        said.passed.into_iter().filter_map(|(name, strength)| Some((name, strength?))).collect();
     report.failed_by = said.failed.into_iter().collect();
     report.unknown_verdicts = said.unknown;
+    report.bad_verdicts = said.bad;
     report
 }
 

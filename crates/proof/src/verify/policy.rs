@@ -38,15 +38,17 @@ pub enum SignatureDemand {
     Any,
 }
 
-/// An admission policy. The default asks for an intact bundle by trusted signers and nothing of what it says.
+/// An admission policy. The default asks for an intact bundle by trusted signers that is not from the future, and nothing
+/// else of what it says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     pub signature: SignatureDemand,
     pub keys_at: KeysAt,
     /// `--require verified`.
     pub require_verified: bool,
+    /// Of the bundle, and of every verdict that counts for `verifiers`.
     pub min_strength: Option<StrengthLevel>,
-    /// Refuse a strength that was seen from inside the judged process.
+    /// Refuse a strength that was seen from inside the judged process; of verdicts as above.
     pub out_of_process: bool,
     /// Properties that the working cell must have been seen to have.
     pub tier: TierProperties,
@@ -202,18 +204,15 @@ impl Policy {
                 reference: model.reference.clone(),
             }));
         }
-        if let Some(limit) = self.max_age {
-            match parse_rfc3339(&claims.ended_at) {
-                Some(at) if at <= now.saturating_add(CLOCK_SKEW) => {
-                    if now.saturating_sub(at) > limit {
-                        out.push(PolicyFailure::TooOld { ended_at: claims.ended_at.clone() });
-                    }
+        let ended_at = claims.ended_at.clone();
+        match parse_rfc3339(&ended_at) {
+            Some(at) if at <= now.saturating_add(CLOCK_SKEW) => {
+                if self.max_age.is_some_and(|limit| now.saturating_sub(at) > limit) {
+                    out.push(PolicyFailure::TooOld { ended_at });
                 }
-                _ => out.push(PolicyFailure::FromTheFuture {
-                    ended_at: claims.ended_at.clone(),
-                    now: rfc3339(now),
-                }),
             }
+            // Of what is dated ahead nobody can say how old it will be, so it is not kept for a policy with an age.
+            _ => out.push(PolicyFailure::FromTheFuture { ended_at, now: rfc3339(now) }),
         }
         out
     }
@@ -223,10 +222,16 @@ impl Policy {
             return;
         }
         let wanted = self.verifiers.max(1);
-        let counts = |name: &&String| self.verifier_names.is_empty() || self.verifier_names.contains(name);
+        let strong = |name: &String| {
+            let strength = report.passed_strength.get(name);
+            self.min_strength.is_none_or(|wanted| strength.is_some_and(|strength| strength.level >= wanted))
+                && (!self.out_of_process || strength.is_some_and(|strength| !strength.in_process))
+        };
+        let named = |name: &String| self.verifier_names.is_empty() || self.verifier_names.contains(name);
+        let counts = |name: &&String| named(name) && strong(name);
         let passed: Vec<String> = report.passed_by.iter().filter(counts).cloned().collect();
         if u32::try_from(passed.len()).unwrap_or(u32::MAX) < wanted {
-            out.push(PolicyFailure::Verifiers { passed, wanted });
+            out.push(PolicyFailure::Verifiers { passed, wanted, at_least: self.min_strength });
         }
     }
 }
@@ -270,6 +275,8 @@ pub enum PolicyFailure {
     Verifiers {
         passed: Vec<String>,
         wanted: u32,
+        /// The strength that a verdict had to have to count.
+        at_least: Option<StrengthLevel>,
     },
     /// A trusted verifier says FAILED of a turn that is said to be verified, whoever else says PASSED.
     Refused {
@@ -314,10 +321,11 @@ impl fmt::Display for PolicyFailure {
             Self::Signer { name: None } => {
                 write!(f, "an unknown signer is not among those that are accepted")
             }
-            Self::Verifiers { passed, wanted } => {
+            Self::Verifiers { passed, wanted, at_least } => {
+                let level = at_least.map_or_else(String::new, |level| format!(" at `{level}` or above"));
                 write!(
                     f,
-                    "{wanted} verifiers must have said PASSED; {} did: {}",
+                    "{wanted} verifiers must have said PASSED{level}; {} did: {}",
                     passed.len(),
                     passed.join(", ")
                 )

@@ -94,6 +94,14 @@ impl Claims {
     }
 }
 
+/// A verdict beside the bundle that is of another bundle, damaged, or of a key that may not make it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BadVerdict {
+    /// The how manieth of those that were given, from 1.
+    pub number: u64,
+    pub why: String,
+}
+
 /// The answer of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -107,10 +115,14 @@ pub struct Report {
     pub signers: Vec<SignerSeen>,
     /// Names of the trusted verifiers, each once, that say PASSED.
     pub passed_by: Vec<String>,
+    /// How strong each of them says that it is; a verifier that does not say so is not in it.
+    pub passed_strength: BTreeMap<String, Strength>,
     /// Names of the trusted verifiers, each once, that say FAILED in a verdict beside the bundle.
     pub failed_by: Vec<String>,
     /// How many verdicts beside the bundle are by keys that the trust file does not know. They count for nothing.
     pub unknown_verdicts: u64,
+    /// Verdicts beside the bundle that say nothing of it. They are not the bundle's fault, and it is not accepted with them.
+    pub bad_verdicts: Vec<BadVerdict>,
     pub claims: Option<Claims>,
     /// What is wrong; empty: intact. The first [`super::MAX_FINDINGS`].
     pub findings: Vec<Finding>,
@@ -130,10 +142,10 @@ impl Report {
         self.digest.is_some() && self.claims.is_some() && self.findings.is_empty()
     }
 
-    /// Intact, and all that the policy asks for.
+    /// Intact, all that the policy asks for, and every verdict that came with it is about it.
     #[must_use]
     pub fn accepted(&self) -> bool {
-        self.intact() && self.failures.is_empty()
+        self.intact() && self.failures.is_empty() && self.bad_verdicts.is_empty()
     }
 }
 
