@@ -20,6 +20,7 @@ FIXED = ["bundle.json", "result.json", "config.json", "journal.jsonl", "transcri
          "tree/base.manifest", "tree/final.manifest", "SHA256SUMS"]
 TREE = ["tree/base.manifest", "tree/final.manifest", "patch.diff"]
 MAX_JSON, MAX_FILE, MAX_FILES = 32 << 20, 512 << 20, 100_000
+ENDS = "effect_completed effect_failed effect_forfeited effect_abandoned effect_unknown"
 GATES = {"seal", "answer", "fence", "scope", "change", "check", "repro", "review"}
 REASONS = {  # by outcome, with its exit code
     "verified": (0, "checks_passed"),
@@ -698,7 +699,7 @@ class Bundle:
 
     def account(self, turn, events):
         """Whether the journal tells the turn that is signed. Only events count whose data name them."""
-        told, gates, ends = {}, {}, []
+        told, gates, ends, asked, used = {"attempt": 0, "cell": [None, []]}, {}, [], {}, {}
         for event in events:
             data = event.get("data")
             kind = data.get("event") if isinstance(data, dict) else None
@@ -707,9 +708,12 @@ class Bundle:
             if event.get("kind") != kind:
                 self.tell("journal")
                 continue
-            told["any"] = True
+            self.told = True
+            count_calls(kind, data, asked, used)
             if kind in ("attempt_begun", "attempt_returned"):
                 gates = {}
+            if kind == "attempt_begun":
+                told["attempt"] = data.get("attempt") if whole(64)(data.get("attempt")) else 0
             if kind == "attempt_returned":
                 told["sealed"] = told["patch"] = None
             elif kind == "session_opened":
@@ -722,14 +726,15 @@ class Bundle:
                 ends.append((event is events[-1], event.get("at"), data))
             elif kind == "effect_completed":
                 result = data.get("result")
+                if result in ("open", "candidate"):
+                    told["cell"] = [data.get("tier"), data.get("observed")]
                 if result == "import":
                     told["commit"], told["base"] = data.get("commit"), data.get("tree")
                 elif result in ("seal", "candidate") and same(data.get("unsealable"), 0):
                     told["sealed"] = data.get("tree")
                 elif result == "patch":
                     told["patch"] = data.get("patch")
-        self.told = bool(told)
-        if not told:
+        if not self.told:
             return True
         if len(ends) != 1 or not ends[0][0]:
             return False
@@ -738,6 +743,15 @@ class Bundle:
         good &= all(same(data.get(key), turn[key]) for key in ("turn", "outcome", "reason", "strength", "rescued_from"))
         good &= all(same(gates[key], gate) if key in gates else gate["status"] in ("absent", "not_reached")
                     for key, gate in turn["gates"].items())
+        good &= same(told["cell"], [turn["tier"], turn["observed"]])
+        good &= all(same([role[key] for key in ("calls", "input", "output", "micro_usd")], used.get(role["role"], [0] * 4))
+                    for role in turn["usage"])
+        good &= all([role["role"] for role in turn["usage"]].count(name) == 1 for name in used)
+        for value in self.rooms.values():
+            facts = named(value["predicate"]["configuration"], "room").get("annotations", {})
+            if ROOM_FACTS(facts):
+                good &= facts["attempt"] is None or 1 <= facts["attempt"] <= told["attempt"]
+                good &= not facts["decides"] or facts["attempt"] == told["attempt"]
         good &= same(told.get("contract"), turn["contract"]) and same(told.get("commit"), turn["base_commit"])
         good &= all(turn[key] is None or same(told.get(word), turn[key])
                     for word, key in (("base", "base_tree"), ("sealed", "final_tree")))
@@ -846,6 +860,29 @@ def is_time(value):
     except ValueError:
         return False
     return at.year >= 1970 and len(value) == 20 and value.isascii() and f"{at.isoformat()}Z" == value
+
+
+def count_calls(kind, data, asked, used):
+    """Counts a role's calls, and tokens in and out and cost as far as they are known, as the journal tells them."""
+    effect, role = data.get("effect"), {"model_call": "agent", "review_call": "reviewer"}.get(data.get("kind") if text(data.get("kind")) else None)
+    if not text(effect):
+        return
+    if kind == "effect_intended":
+        if role:
+            asked[effect] = role
+            used.setdefault(role, [0] * 4)[0] += 1
+        return
+    if effect not in asked or kind not in ENDS.split():
+        return
+    role, parts, failure = asked.pop(effect), None, data.get("failure")
+    if kind == "effect_completed":
+        usage = data.get("usage") if isinstance(data.get("usage"), dict) else {}
+        parts = usage.get("input"), usage.get("output"), data.get("cost")
+    elif kind == "effect_forfeited" or kind == "effect_failed" and isinstance(failure, dict) and failure.get("billed") is True:
+        parts = None, None, None
+    for at, part in enumerate(parts or (), 1):
+        known = used[role][at] is not None and whole(64)(part)
+        used[role][at] = min(used[role][at] + part, (1 << 64) - 1) if known else None
 
 
 def is_future(time, now):

@@ -271,7 +271,7 @@ fn trust(args: &KeyTrustArgs) -> Result<(), Refusal> {
     };
     let shown = key.public.clone();
     known.add(key).map_err(|why| {
-        unusable(format!(
+        Refusal::usage(format!(
             "{why}. `countersign key list` shows what is trusted, `countersign key untrust KEY` takes it back"
         ))
     })?;
@@ -283,7 +283,7 @@ fn untrust(args: &KeyUntrustArgs) -> Result<(), Refusal> {
     let root = home::path()?;
     let mut known = trusted(&root)?;
     let gone = known.remove(&args.key).ok_or_else(|| {
-        unusable(format!(
+        Refusal::usage(format!(
             "no trusted key has the name or fingerprint `{}`; `countersign key list` shows them",
             text::one_line(&args.key, 80)
         ))

@@ -7,7 +7,8 @@ use countersign_types::{GateKey, GateStatus, Millis};
 use serde_json::{Value, json};
 
 use super::Finding;
-use crate::statement::Turn;
+use super::usage::Calls;
+use crate::statement::{RoomFacts, Turn};
 use crate::strict::read_canonical;
 use crate::time::rfc3339;
 
@@ -26,6 +27,11 @@ pub(super) struct Account {
     import: Value,
     sealed: Value,
     patch: Value,
+    /// The last cell that was opened, or that read a candidate.
+    cell: Value,
+    calls: Calls,
+    /// The last attempt that began.
+    attempt: u64,
     /// Status and reason, of the last attempt.
     gates: BTreeMap<GateKey, (Value, Value)>,
     /// The numbers of the first and of the last end, when the last was written, and what it says.
@@ -47,11 +53,15 @@ impl Account {
             return;
         }
         self.tells = true;
+        self.calls.see(&kind, &data);
         match kind.as_str() {
             "session_opened" => self.contract = data["contract"].take(),
             "turn_queued" => self.task = data["input"].take(),
             "effect_completed" => self.completed(data),
-            "attempt_begun" => self.gates.clear(),
+            "attempt_begun" => {
+                self.gates.clear();
+                self.attempt = data["attempt"].as_u64().unwrap_or_default();
+            }
             "attempt_returned" => {
                 self.gates.clear();
                 (self.sealed, self.patch) = (Value::Null, Value::Null);
@@ -70,6 +80,9 @@ impl Account {
     }
 
     fn completed(&mut self, mut data: Value) {
+        if let Some("open" | "candidate") = data["result"].as_str() {
+            self.cell = json!({ "tier": data["tier"], "observed": data["observed"] });
+        }
         match data["result"].as_str() {
             Some("import") => self.import = data,
             Some("seal" | "candidate") if data["unsealable"] == json!(0) => self.sealed = data["tree"].take(),
@@ -83,8 +96,20 @@ impl Account {
         self.tells
     }
 
+    /// Whether the last cell was seen to have exactly these properties. Without a cell none was seen.
+    fn saw(&self, signed: &Value) -> bool {
+        *self.cell.get("observed").unwrap_or(&json!([])) == *signed
+    }
+
+    /// Whether a room is of an attempt that began, and of the last one where it decides.
+    fn has(&self, room: &RoomFacts) -> bool {
+        let attempt = room.attempt.map(u64::from);
+        let begun = attempt.is_none_or(|attempt| (1..=self.attempt).contains(&attempt));
+        begun && (!room.decides || attempt == Some(self.attempt))
+    }
+
     /// Tells every way in which the turn's statement is not what the journal tells.
-    pub(super) fn hold_against(&self, turn: &Turn, findings: &mut Vec<Finding>) {
+    pub(super) fn hold_against(&self, turn: &Turn, rooms: &[RoomFacts], findings: &mut Vec<Finding>) {
         let broken = [
             (self.spelled, "its line is not canonical JSON"),
             (self.mixed, "its kind is not the one that its data names"),
@@ -138,6 +163,10 @@ impl Account {
             (kept(&self.import["tree"], json!(turn.base_tree)), "began with another base"),
             (kept(&self.sealed, json!(turn.final_tree)), "sealed another tree, or none"),
             (unless_null(&self.patch, json!(turn.patch)), "made another patch"),
+            (told(&self.cell["tier"], json!(turn.tier)), "worked in a cell of another tier"),
+            (self.saw(&json!(turn.observed)), "observed other properties of its cell"),
+            (self.calls.fit(&turn.usage), "made other model calls, or used something else"),
+            (rooms.iter().all(|room| self.has(room)), "had no such attempt as its rooms say"),
         ] {
             if !same {
                 wrong(format!("its session {what}"));

@@ -17,6 +17,7 @@ mod statements;
 mod stream;
 mod sums;
 mod tree;
+mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -157,7 +158,8 @@ fn check(files: Files, options: &Options<'_>, findings: &mut Vec<Finding>) -> Re
         if head != signed {
             findings.push(Finding::JournalHead { seq: head.seq, signed: signed.seq });
         }
-        account.hold_against(&turn.predicate, findings);
+        let rooms: Vec<_> = read.rooms.iter().filter_map(|(_, room)| room.predicate.facts().ok()).collect();
+        account.hold_against(&turn.predicate, &rooms, findings);
     }
     let said = extra::said(&bundle, &read, keys.as_ref(), report.digest, options);
     report.passed_by = said.passed.keys().cloned().collect();

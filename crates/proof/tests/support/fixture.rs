@@ -251,16 +251,31 @@ impl Fixture {
             json!({"event": "gate_decided", "attempt": attempt, "gate": gate, "status": said.status,
                    "reason": said.reason, "strength": null, "by": null})
         };
+        let call = |event: &str, step: u32, more: &Value| {
+            let mut data = json!({"event": event, "effect": format!("1.{step}.0.1")});
+            data.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            data
+        };
+        let answered = |input: u64, output: u64| json!({"result": "model_call", "usage": {"input": input, "output": output}, "cost": null});
         let failed = GateFacts { status: GateStatus::Failed, reason: Some(Reason::CheckFailed) };
         let mut all = vec![
             json!({"event": "session_opened", "contract": facts.contract}),
             json!({"event": "turn_queued", "turn": 1, "input": facts.task, "bytes": 4}),
             json!({"event": "effect_completed", "result": "import", "tree": manifest(&self.base).digest(),
                    "commit": facts.base_commit, "entries": self.base.len(), "dirty": 0}),
+            json!({"event": "effect_completed", "effect": "1.0.0.1", "result": "open", "tier": facts.tier,
+                   "observed": facts.observed}),
+            call("effect_intended", 1, &json!({"kind": "model_call"})),
+            call("effect_completed", 1, &answered(400, 100)),
+            // Not answered, and nobody was billed.
+            call("effect_intended", 2, &json!({"kind": "model_call"})),
+            call("effect_failed", 2, &json!({"failure": {"reason": "overloaded", "billed": false}})),
             json!({"event": "attempt_begun", "attempt": 1, "path": {"path": "finish", "empty": false}}),
             sealed(Digest::of(b"the first attempt's tree")),
             gate(1, &GateKey::Check, &failed),
             json!({"event": "attempt_returned", "attempt": 1, "gate": "check"}),
+            call("effect_intended", 3, &json!({"kind": "model_call"})),
+            call("effect_completed", 3, &answered(800, 240)),
             json!({"event": "attempt_begun", "attempt": 2, "path": {"path": "finish", "empty": false}}),
         ];
         if self.sealed {

@@ -317,6 +317,56 @@ pub const ALL: &[Tamper] = &[
         },
     },
     Tamper {
+        name: "fewer calls and tokens than were used, by all keys",
+        told: &["journal_turn"],
+        apply: |d| {
+            all_keys(
+                d,
+                |turn| {
+                    turn["usage"][0]["calls"] = json!(1);
+                    turn["usage"][0]["input"] = json!(400);
+                },
+                |_| (),
+            );
+        },
+    },
+    Tamper {
+        name: "an unknown cost that is said to be known, by all keys",
+        told: &["journal_turn"],
+        apply: |d| all_keys(d, |turn| turn["usage"][0]["micro_usd"] = json!(0), |_| ()),
+    },
+    Tamper {
+        name: "the usage left out, by all keys",
+        told: &["journal_turn"],
+        apply: |d| all_keys(d, |turn| turn["usage"] = json!([]), |_| ()),
+    },
+    Tamper {
+        name: "a reviewer that was never asked, by all keys",
+        told: &["journal_turn"],
+        apply: |d| {
+            let more = json!({"role": "reviewer", "calls": 2, "input": 9, "output": 9, "micro_usd": null});
+            all_keys(d, |turn| turn["usage"].as_array_mut().unwrap().push(more), |_| ());
+        },
+    },
+    Tamper {
+        name: "a stronger tier than the cell's, by all keys",
+        told: &["journal_turn"],
+        apply: |d| all_keys(d, |turn| turn["tier"] = json!("vm"), |_| ()),
+    },
+    Tamper {
+        name: "a property that nobody observed, by all keys",
+        told: &["journal_turn"],
+        apply: |d| {
+            let more = json!("separate_kernel");
+            all_keys(d, |turn| turn["observed"].as_array_mut().unwrap().push(more), |_| ());
+        },
+    },
+    Tamper {
+        name: "a room of an attempt that never was, by all keys",
+        told: &["journal_turn"],
+        apply: |d| room(d, |room| room["attempt"] = json!(7)),
+    },
+    Tamper {
         name: "the contract of the config changed, by all keys",
         told: &["contradiction"],
         apply: |d| {
