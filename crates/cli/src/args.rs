@@ -28,6 +28,7 @@ pub(crate) use self::generated::{CompletionsArgs, GenerateCommand, ManArgs};
 pub(crate) use self::looking::{EventsArgs, ListArgs, ReportArgs, ShowArgs, WatchArgs};
 pub(crate) use self::profile::{InitArgs, ProfileCheckArgs, ProfileCommand, ProfileNewArgs, ProjectArgs};
 pub(crate) use crate::args::review::ReviewArgs;
+use crate::crash::CrashAt;
 use crate::refusal::Refusal;
 use crate::{terminal, text};
 
@@ -42,6 +43,9 @@ use crate::{terminal, text};
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Die at this moment with exit code 75, for suites and demonstrations
+    #[arg(long, global = true, hide = true, value_name = "POINT[:KIND][:N]")]
+    pub(crate) crash_at: Option<CrashAt>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -56,6 +60,8 @@ pub(crate) enum Command {
     Ask(Box<AskArgs>),
     /// Watch a false "done" being accepted without a check, refused with one, and a true fix accepted
     Demo(DemoArgs),
+    /// Watch a run whose process dies at a moment of your choice come to the same end as one that nobody disturbs
+    CrashDemo(CrashDemoArgs),
     /// Make, register and look at profiles: how a project is judged, pinned by digest
     #[command(subcommand)]
     Profile(ProfileCommand),
@@ -85,7 +91,7 @@ pub(crate) enum Command {
     Apply(ApplyArgs),
     /// Put all that a reviewer needs of an ended session into a new directory
     Export(ExportArgs),
-    /// Go on with a session that was parked
+    /// Go on with a session that was parked, or whose process died
     Resume(ResumeArgs),
     /// Say which sandboxes work here, and how to get the others
     Doctor(DoctorArgs),
@@ -421,6 +427,22 @@ pub(crate) struct AskArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
+    /// Leave everything in this new directory for a look
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CrashDemoArgs {
+    /// The moment at which the process dies: the Nth time (default: the first) that POINT is reached by an effect of KIND
+    /// (default: any), such as `after-intent:run`
+    #[arg(long, value_name = "POINT[:KIND][:N]", conflicts_with = "list")]
+    pub(crate) at: Option<CrashAt>,
+    /// Print the points, one a line
+    #[arg(long)]
+    pub(crate) list: bool,
     /// Leave everything in this new directory for a look
     #[arg(long, value_name = "DIR")]
     pub(crate) keep: Option<PathBuf>,

@@ -47,7 +47,9 @@ impl Waiting {
 
 /// What to say of a turn that has no end and that nobody drives.
 pub(crate) fn lost(id: &SessionId) -> String {
-    format!("session {id} is lost: its process died; `countersign resume {id}` closes it as interrupted")
+    format!(
+        "session {id} is lost: its process died; `countersign resume {id}` goes on from the last thing that it recorded"
+    )
 }
 
 /// Drives, although somebody may be looking whether it is driven just when the lease is asked for.

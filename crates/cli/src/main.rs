@@ -12,6 +12,7 @@ mod apply;
 mod args;
 mod ask;
 mod bug;
+mod crash;
 mod demo;
 mod diff;
 mod doctor;
@@ -68,12 +69,14 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(cli: Cli) -> u8 {
+    crash::want(cli.crash_at.as_ref());
     match cli.command {
         Command::Init(args) => profile::init(&args),
         Command::Run(args) => run::run(&args),
         Command::Gate(args) => gate::gate(&args),
         Command::Ask(args) => run::ask(&args),
         Command::Demo(args) => demo::demo(&args),
+        Command::CrashDemo(args) => demo::crash_demo(&args),
         Command::Profile(command) => profile::profile(&command),
         Command::Verify(args) => evidence::verify(&args),
         Command::ReplayCheck(args) => evidence::replay_check(&args),

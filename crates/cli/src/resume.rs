@@ -1,4 +1,4 @@
-//! `resume`: goes on with a session that was parked, or closes one whose process died.
+//! `resume`: goes on with a session that was parked, or whose process died.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,7 +32,10 @@ fn execute(args: &ResumeArgs) -> Result<RunResult, Refusal> {
         }
         // Its last process may have been stopped before it could clear up.
         crate::sweep::leftovers(&home).await;
-        Ok(Some(RunResult::of(&view, &home.session(&args.id))))
+        let mut result = RunResult::of(&view, &home.session(&args.id));
+        // Or before it could leave its evidence.
+        crate::evidence::attach(&home, &mut result).await;
+        Ok(Some(result))
     })?;
     if let Some(result) = ended {
         return Ok(result);

@@ -54,8 +54,13 @@ fn a_session_without_an_end_is_running_or_lost() {
     assert!(text.stdout.contains(&message), "{text:?}");
     let refused = place.run(&["apply", &id]);
     assert!(refused.code == Some(1) && refused.stderr.contains("its process died"), "{refused:?}");
-    place.run(&["resume", &id, "--format", "json"]).ended("interrupted", "effect_unknown");
-    assert_eq!(only_row(&place)["outcome"], "interrupted");
+    // It goes on where it was: the command that was cut off runs again, from the tree before it.
+    let resumed = place.command(&["resume", &id, "--format", "json"]).spawn().unwrap();
+    until("the agent's command again", || sleeps(&seconds));
+    assert_eq!(only_row(&place)["status"], "running");
+    kill("INT", resumed.id());
+    project::ended(resumed).ended("canceled", "signal");
+    assert_eq!(only_row(&place)["outcome"], "canceled");
 }
 
 #[test]

@@ -308,8 +308,8 @@ fn a_termination_at_any_moment_parks_and_the_run_goes_on_to_the_same_tree() {
 }
 
 #[test]
-fn a_killed_run_is_closed_by_the_next_resume() {
-    at_many_moments("a_killed_run_is_closed_by_the_next_resume", "KILL", |story, play, ended, told| {
+fn a_killed_run_goes_on_to_the_same_tree() {
+    at_many_moments("a_killed_run_goes_on_to_the_same_tree", "KILL", |story, play, ended, told| {
         play.nothing_runs(told);
         story.repository_is_untouched(told);
         if ended.code.is_some() {
@@ -317,20 +317,24 @@ fn a_killed_run_is_closed_by_the_next_resume() {
         }
         let sessions = play.sessions();
         let Some(session) = sessions.first() else { return "killed before anything was recorded".to_owned() };
-        let acted =
-            project::journal(&play.place, session).iter().any(|event| event["kind"] == "effect_intended");
         let resumed = play.resume(session);
-        let (_, end) = outcome(&resumed, told);
-        let over = ["interrupted/effect_unknown", "verified/checks_passed"];
-        assert!(over.contains(&end.as_str()), "{told}: {resumed:#?}");
-        if end == over[1] {
-            // It had ended before the signal, or it had not begun to act.
-            let events = project::journal(&play.place, session);
-            let resumed = events.iter().any(|event| event["kind"] == "recovered");
-            assert!(!acted || !resumed, "{told}: a lost run is no success: {resumed:#?}");
-        }
+        let (result, end) = outcome(&resumed, told);
+        assert_eq!(end, "verified/checks_passed", "{told}: {resumed:#?}");
+        assert_eq!(result["tree"], story.tree, "{told}: the same tree");
+        assert!(result["bundle"].is_string(), "{told}: {result:#}");
+        let events = project::journal(&play.place, session);
+        let mut done: Vec<String> = events
+            .iter()
+            .filter(|event| event["kind"] == "effect_completed")
+            .map(|event| event["data"]["effect"].to_string())
+            .collect();
+        let all = done.len();
+        done.sort_unstable();
+        done.dedup();
+        assert_eq!(done.len(), all, "{told}: one completion for each effect: {events:#?}");
+        let recovered = events.iter().any(|event| event["kind"] == "recovered");
         play.nothing_is_left(story, told);
-        end
+        format!("{end}, {}", if recovered { "recovered" } else { "nothing to recover" })
     });
 }
 

@@ -9,7 +9,7 @@ mod pty;
 
 use common::Place;
 use project::{
-    CHECK, PROJECT, checked, edit, finish, kill, repository, script, sh, snapshot, under_way, until,
+    CHECK, PROJECT, checked, edit, finish, kill, repository, script, sh, sleeps, snapshot, under_way, until,
 };
 use pty::Pty;
 use serde_json::{Value, json};
@@ -89,15 +89,19 @@ fn what_is_over_or_lost_or_parked_is_said_and_never_waited_for() {
     let Some(place) = project::place("what_is_over_or_lost_or_parked_is_said_and_never_waited_for") else {
         return;
     };
-    let (run, _) = under_way(&place);
+    let (run, seconds) = under_way(&place);
     let id = newest(&place);
     kill("KILL", run.id());
     project::ended(run);
+    until("the end of the agent's command", || !sleeps(&seconds));
     let lost = place.run(&["watch", &id]);
     assert!(lost.code == Some(2) && lost.stdout.contains("countersign resume"), "{lost:?}");
-    place.run(&["resume", &id]);
+    let resumed = place.command(&["resume", &id, "--format", "json"]).spawn().unwrap();
+    until("the agent's command again", || sleeps(&seconds));
+    kill("INT", resumed.id());
+    project::ended(resumed).ended("canceled", "signal");
     let over = place.run(&["watch", &id]);
-    assert!(over.code == Some(0) && over.stdout.contains("interrupted (effect_unknown)"), "{over:?}");
+    assert!(over.code == Some(0) && over.stdout.contains("canceled (signal)"), "{over:?}");
     let refused = checked(&place, "scripted:/nowhere.json", &[]).ended("setup_error", "usage");
     let over = place.run(&["watch", refused["session"].as_str().unwrap()]);
     assert!(over.code == Some(0) && over.stdout.starts_with("setup_error (usage)"), "{over:?}");

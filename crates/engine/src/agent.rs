@@ -6,14 +6,13 @@ use countersign_cell::Cell;
 use countersign_gates::job_env;
 use countersign_guest::protocol::{Reply, Request, ToolBounds};
 use countersign_kernel::{
-    EffectFailure, EffectResult, ModelStop, PlannedCall, Session, ToolName, Turn, Usage,
+    EffectFailure, EffectKind, EffectResult, ModelStop, PlannedCall, Session, ToolName, Turn, Usage,
 };
 use countersign_llm::{ErrorClass, Reply as ModelReply, RetryPolicy, SendError, Stop as ModelEnd};
 use countersign_tools::{Parsed, ToolCallSpec};
 use countersign_types::{Digest, EffectId, JobEnd, Millis, Reason};
 use futures::future::join;
 
-use crate::Trace;
 use crate::cells::{self, Fail};
 use crate::edited;
 use crate::perform::{Outcome, summary_of};
@@ -21,6 +20,7 @@ use crate::prompt;
 use crate::stop::Stop;
 use crate::transcript::call_index;
 use crate::workshop::{BaseFacts, Workshop};
+use crate::{CrashPoint, Trace};
 
 impl Workshop<'_> {
     /// The working cell with the latest checkpoint in it.
@@ -78,8 +78,7 @@ impl Workshop<'_> {
             Some(bytes) => Arc::clone(bytes),
             None => return Err(Fail::because(Reason::CellDied, "the request's bytes are gone")),
         };
-        // Counted from 0, this one included.
-        let number = turn.budget.model_calls.saturating_sub(1);
+        let number = turn.budget.position();
         let provider = Arc::clone(&self.ports.provider);
         let mut git = self.private_git.take();
         let meanwhile = async {
@@ -275,6 +274,9 @@ impl Workshop<'_> {
         let text = self.ports.redactor.redact_str(&text).into_owned();
         // Whatever may have written leaves a checkpoint that is durable before this effect's completion.
         let tree = if wrote && tool.may_write() { Some(self.checkpoint(turn).await?) } else { None };
+        if tree.is_some() {
+            self.ports.crashes.reach(CrashPoint::AfterCheckpoint, Some(EffectKind::Tool { tool }));
+        }
         let said = if silent { None } else { countersign_tools::said(&text) };
         let result =
             EffectResult::Tool { ok, refused, tree, output_bytes: text.len() as u64, job, said, repro };

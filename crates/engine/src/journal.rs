@@ -9,9 +9,9 @@ use countersign_store::{Append, Lease, NewEvent, NewPayload, Store, StoreError, 
 use countersign_types::{Digest, EffectId, Millis, PrincipalId, Reason, SessionId, TenantId, canonical_json};
 use serde_json::{Value, json};
 
-use crate::Trace;
 use crate::error::EngineError;
 use crate::ports::{Ids, Ports};
+use crate::{CrashPoint, Trace, crash};
 
 /// How often a command is decided again because somebody else appended in between.
 const MAX_MOVED: u32 = 8;
@@ -30,6 +30,18 @@ impl Payloads {
     }
 }
 
+/// The payload of a session's first event with its settings.
+const SETTINGS: &str = "settings";
+
+/// The settings that a session was submitted with; None where it has none.
+pub async fn settings(store: &dyn Store, id: &SessionId) -> Result<Option<Value>, EngineError> {
+    match store.payload(id, 1, SETTINGS).await {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|e| EngineError::Bug(e.to_string())),
+        Err(StoreError::NoSuchPayload { .. } | StoreError::PayloadDropped { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// A new session and its first turn.
 #[derive(Debug)]
 pub struct NewSession<'a> {
@@ -39,6 +51,8 @@ pub struct NewSession<'a> {
     pub contract: &'a Contract,
     /// The task. Redact it first if it can hold a secret of the operator's.
     pub input: &'a [u8],
+    /// Each setting with its source, as the evidence shows it. JSON without secrets.
+    pub settings: Option<&'a Value>,
 }
 
 /// Makes the session, records contract and task, and approves them. Executes nothing.
@@ -50,7 +64,6 @@ pub async fn submit(ports: &Ports, new: NewSession<'_>) -> Result<(), EngineErro
         principal: new.principal.clone(),
         at: now,
     };
-    ports.store.create(row).await?;
     let contract = canonical_json(new.contract).map_err(|e| EngineError::Bug(e.to_string()))?;
     let bytes = new.input.len() as u64;
     let commands = [
@@ -70,7 +83,10 @@ pub async fn submit(ports: &Ports, new: NewSession<'_>) -> Result<(), EngineErro
     let mut stored = Vec::new();
     for event in &events {
         let payloads = match event {
-            Event::SessionOpened { .. } => vec![("contract", contract.clone())],
+            Event::SessionOpened { .. } => {
+                let settings = new.settings.map(|settings| (SETTINGS, settings.to_string().into_bytes()));
+                [("contract", contract.clone())].into_iter().chain(settings).collect()
+            }
             Event::TurnQueued { .. } => vec![("input", new.input.to_vec())],
             _ => Vec::new(),
         };
@@ -85,7 +101,8 @@ pub async fn submit(ports: &Ports, new: NewSession<'_>) -> Result<(), EngineErro
         summary: Some(summary(&session, new.input)),
         outbox: Vec::new(),
     };
-    ports.store.append(append).await?;
+    ports.store.begin(row, append).await?;
+    ports.crashes.reach(CrashPoint::AfterSubmit, None);
     for (seq, event) in (1_u64..).zip(&events) {
         ports.observer.see(&session, Trace::Committed { seq, at: now, event });
     }
@@ -104,7 +121,6 @@ pub async fn refuse(
     message: &str,
 ) -> Result<(), EngineError> {
     let (id, principal, at) = (row.id.clone(), row.principal.clone(), row.at);
-    store.create(row).await?;
     let event = Event::TurnEnded {
         turn: countersign_types::TurnId(1),
         outcome: reason.outcome(),
@@ -129,7 +145,7 @@ pub async fn refuse(
         })),
         outbox: Vec::new(),
     };
-    store.append(append).await?;
+    store.begin(row, append).await?;
     Ok(())
 }
 
@@ -266,8 +282,10 @@ impl Journal {
                 summary: Some(summary(&after, &self.input)),
                 outbox: Vec::new(),
             };
+            crash::before(ports.crashes.as_ref(), &self.session, &events);
             match ports.store.append(append).await {
                 Ok(appended) => {
+                    crash::after(ports.crashes.as_ref(), &self.session, &events);
                     let first = self.seq + 1;
                     self.seq = appended.seq;
                     self.session = after;

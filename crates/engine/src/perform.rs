@@ -1,16 +1,18 @@
 //! The effect boundary: the only place that acts. One function per kind of effect (in `agent`, `judge` and `setup`),
 //! each total: a result, a typed failure, or an interruption.
 
+use std::sync::Arc;
+
 use countersign_kernel::{EffectKind, EffectResult, JobSummary, ReceiptBody, Session, Turn};
 use countersign_types::{EffectId, JobEnd};
 use futures::future::{join, join_all};
 
 use crate::Trace;
 use crate::cells::Fail;
+use crate::crash;
 use crate::stop::Stop;
 use crate::workshop::Workshop;
 
-/// Name of the patch below the session's directory.
 /// The patch of a turn, below its session's directory.
 pub const PATCH_FILE: &str = "patch.diff";
 
@@ -45,7 +47,9 @@ impl Workshop<'_> {
                 Err(Fail::Interrupted)
             } else {
                 let closing = join_all(std::mem::take(&mut self.closing));
-                let acting = stop.unless_halted(self.act(session, turn, *effect, outstanding.kind, stop));
+                let crashes = Arc::clone(&self.ports.crashes);
+                let acting = self.act(session, turn, *effect, outstanding.kind, stop);
+                let acting = stop.unless_halted(crash::during(crashes.as_ref(), outstanding.kind, acting));
                 let acted = join(acting, closing).await.0;
                 acted.unwrap_or_else(|| {
                     self.give_up_cells();

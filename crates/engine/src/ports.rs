@@ -14,7 +14,7 @@ use countersign_tree::{Memo, ObjectStore};
 use countersign_types::Millis;
 use futures::future::BoxFuture;
 
-use crate::Observer;
+use crate::{Crashes, Observer};
 
 /// Time, injected.
 pub trait Clock: Send + Sync + fmt::Debug {
@@ -105,4 +105,6 @@ pub struct Ports {
     /// The directory of a [`countersign_kernel::contract::Candidate::Tree`], mounted by the cell that reads it.
     pub candidate: Option<PathBuf>,
     pub home: Home,
+    /// [`crate::NoCrash`] outside of tests and demonstrations.
+    pub crashes: Arc<dyn Crashes>,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use countersign_gates::{CheckEvidence, RoomEvidence};
 use countersign_kernel::{EffectResult, Event};
-use countersign_store::{Loaded, Store};
+use countersign_store::{Loaded, Store, StoreError};
 use countersign_types::{Digest, EffectId, GateStatus, Millis, SessionId};
 
 use crate::checks::BaseSeen;
@@ -40,17 +40,29 @@ pub struct Records {
     /// The journal's lines from the first to the one that ended the turn, without newlines.
     pub lines: Vec<String>,
     pub rooms: Vec<RoomRecord>,
+    /// The patch from base to sealed tree, where one was made.
+    pub patch: Option<Vec<u8>>,
 }
 
 /// Reads a session's records.
 pub async fn records(store: &dyn Store, id: &SessionId) -> Result<Records, EngineError> {
     let loaded = store.load(id).await?;
-    let mut records = Records { ended_at: None, lines: Vec::new(), rooms: Vec::new() };
+    let mut records = Records { ended_at: None, lines: Vec::new(), rooms: Vec::new(), patch: None };
     for event in &loaded.events {
         records.lines.push(event.line.clone());
-        if matches!(read_event(event)?, Event::TurnEnded { .. }) {
-            records.ended_at = Some(event.at);
-            break;
+        match read_event(event)? {
+            Event::EffectCompleted { result: EffectResult::Patch { .. }, .. } => {
+                records.patch = match store.payload(id, event.seq, "patch").await {
+                    Ok(patch) => Some(patch),
+                    Err(StoreError::PayloadDropped { .. }) => None,
+                    Err(error) => return Err(error.into()),
+                };
+            }
+            Event::TurnEnded { .. } => {
+                records.ended_at = Some(event.at);
+                break;
+            }
+            _ => {}
         }
     }
     // A run that was refused before it had a contract has no rooms and nothing to replay.

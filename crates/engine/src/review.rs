@@ -138,8 +138,7 @@ impl Workshop<'_> {
         let Some(request) = self.encoded.remove(&effect) else {
             return Err(Fail::because(Reason::CellDied, "the request's bytes are gone"));
         };
-        // Counted from 0, this one included.
-        let number = turn.review.budget.model_calls.saturating_sub(1);
+        let number = turn.review.budget.position();
         let Some(sent) = stop.or(reviewer.send(number, request)).await else { return Err(Fail::Interrupted) };
         let reply = sent.map_err(|error| self.not_sent(turn, &error))?;
         let raw = self.ports.redactor.redact(&reply.raw).into_owned();
@@ -190,12 +189,15 @@ impl Workshop<'_> {
         let Some(reviewer) = self.reviewer() else { return Ok(()) };
         let store = Arc::clone(&self.ports.store);
         let mut calls: BTreeMap<EffectId, (u64, ReviewCall)> = BTreeMap::new();
+        let mut next = 0;
         for (seq, event) in events {
             match event {
                 Event::AttemptReturned { .. } => self.review.begin_round(),
                 Event::EffectIntended { effect, kind: EffectKind::ReviewCall { call }, .. } => {
-                    calls.insert(*effect, (calls.len() as u64, *call));
+                    calls.insert(*effect, (next, *call));
+                    next += 1;
                 }
+                Event::EffectForfeited { effect } if calls.contains_key(effect) => next -= 1,
                 Event::EffectCompleted { result: EffectResult::ReviewBrief { .. }, .. } => {
                     let brief = store.payload(id, *seq, "brief").await?;
                     self.review.brief = Some(String::from_utf8_lossy(&brief).into_owned());

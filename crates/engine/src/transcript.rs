@@ -17,8 +17,6 @@ pub(crate) struct Transcript {
     /// Calls of the last assistant message that still lack results.
     calls: Vec<Call>,
     results: BTreeMap<u32, (String, bool)>,
-    /// Model calls sent so far.
-    pub(crate) sent: u64,
 }
 
 impl Transcript {
@@ -71,17 +69,20 @@ pub(crate) async fn rebuild(
 ) -> Result<Transcript, EngineError> {
     let mut transcript = Transcript::default();
     transcript.open_with(opening);
-    let mut numbers: BTreeMap<EffectId, u64> = BTreeMap::new();
+    // Each call's position; one whose answer was lost leaves its own to the next.
+    let mut positions: BTreeMap<EffectId, u64> = BTreeMap::new();
+    let mut next = 0;
     for (seq, event) in events {
         match event {
             Event::EffectIntended { effect, kind: EffectKind::ModelCall, .. } => {
-                numbers.insert(*effect, transcript.sent);
-                transcript.sent += 1;
+                positions.insert(*effect, next);
+                next += 1;
             }
+            Event::EffectForfeited { effect } if positions.contains_key(effect) => next -= 1,
             Event::EffectCompleted { effect, result: EffectResult::ModelCall { .. } } => {
                 let raw = store.payload(id, *seq, "reply").await?;
-                let number = numbers.get(effect).copied().unwrap_or_default();
-                let reply = provider.decode(number, &raw).map_err(|e| {
+                let position = positions.get(effect).copied().unwrap_or_default();
+                let reply = provider.decode(position, &raw).map_err(|e| {
                     EngineError::Bug(format!("the stored reply of {effect} cannot be read: {e}"))
                 })?;
                 transcript.reply(&reply);

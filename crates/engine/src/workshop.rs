@@ -256,6 +256,8 @@ impl<'p> Workshop<'p> {
                     self.transcript().feedback(text.to_owned());
                 }
             }
+            // Its cell may be dead, or in a state that nobody knows: the next one is filled from the last checkpoint.
+            Event::Recovered { .. } => self.give_up_cells(),
             Event::Nudged { finding } => self.transcript().feedback(countersign_tools::nudge(finding)),
             _ => {}
         }

@@ -29,6 +29,11 @@ pub fn apply(session: &mut Session, at: Millis, event: &Event) {
 }
 
 fn apply_to_turn(turn: &mut Turn, at: Millis, event: &Event) {
+    take_in(turn, at, event);
+    turn.last_at = at;
+}
+
+fn take_in(turn: &mut Turn, at: Millis, event: &Event) {
     match event {
         Event::TurnApproved { capabilities, .. } => {
             turn.approved_at = Some(at);
@@ -89,7 +94,7 @@ fn apply_to_turn(turn: &mut Turn, at: Millis, event: &Event) {
         Event::EffectForfeited { effect } => {
             let kind = turn.outstanding.remove(effect).map_or(EffectKind::ModelCall, |lost| lost.kind);
             if let Some(budget) = budget_of(turn, kind) {
-                budget.forfeit();
+                budget.lose();
             }
         }
         Event::EffectUnknown { effect } => {
@@ -135,7 +140,11 @@ fn apply_to_turn(turn: &mut Turn, at: Millis, event: &Event) {
         }
         Event::Recovered { decision } => {
             turn.cell = None;
+            turn.failure = None;
             turn.lost |= *decision == RecoverDecision::Interrupt;
+            turn.fresh = true;
+            // Nobody worked since the last thing that is known to have happened.
+            turn.idle = turn.idle.saturating_add(at.saturating_sub(turn.last_at));
         }
         Event::TurnEnded { outcome, reason, strength, rescued_from, reset_at, .. } => {
             turn.outstanding.clear();

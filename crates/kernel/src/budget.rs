@@ -26,8 +26,10 @@ pub struct Reservation {
 /// Counters of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
-    /// Model calls that were sent, retries included. Also the position in a scripted model.
+    /// Model calls that were sent, retries included.
     pub model_calls: u64,
+    /// Those of them whose answer was lost.
+    pub lost_calls: u64,
     pub tool_actions: u32,
     pub output_bytes: u64,
     /// Tokens of settled calls; for a call whose usage is unknown, its reservation.
@@ -96,6 +98,13 @@ impl Budget {
         self.settled_tokens.saturating_add(self.held_tokens)
     }
 
+    /// The place of the call under way in a scripted or recorded model, counted from 0: a call whose answer was lost had
+    /// none, so that the next one takes it.
+    #[must_use]
+    pub const fn position(&self) -> u64 {
+        self.model_calls.saturating_sub(self.lost_calls).saturating_sub(1)
+    }
+
     pub(crate) fn reserve(&mut self, reservation: Reservation) {
         self.model_calls = self.model_calls.saturating_add(1);
         self.held_tokens = self.held_tokens.saturating_add(reservation.tokens);
@@ -120,6 +129,12 @@ impl Budget {
     /// A call that was refused before any work: nothing was used.
     pub(crate) fn release(&mut self, reservation: Reservation) {
         self.held_tokens = self.held_tokens.saturating_sub(reservation.tokens);
+    }
+
+    /// A call without an answer. It may have been billed.
+    pub(crate) fn lose(&mut self) {
+        self.lost_calls = self.lost_calls.saturating_add(1);
+        self.forfeit();
     }
 
     /// A call that may have been billed: its reservation counts for ever and its cost is unknown.

@@ -362,19 +362,24 @@ const fn fits(kind: EffectKind, result: &EffectResult) -> bool {
     )
 }
 
-/// In this release a turn whose driver died in the middle is not continued: whatever was under way is unknown.
+/// The last driver died, and every cell of its with it. What was under way is decided by its class: what reads or judges is
+/// done again; what writes is done again from the last checkpoint, because its cell is gone and nothing outside saw it; a
+/// model call keeps counting and is asked anew; of anything else nobody can say whether it happened.
 fn recover(next: &mut Draft) {
     let Some(turn) = &next.session.turn else { return };
     let under_way: Vec<(EffectId, Class)> =
         turn.outstanding.iter().map(|(id, o)| (*id, o.permit.class)).collect();
+    let lost = under_way.iter().any(|(_, class)| *class == Class::Ask);
+    let decision = if lost { RecoverDecision::Interrupt } else { RecoverDecision::Continue };
+    // First, because the time until now was nobody's.
+    next.push(Event::Recovered { decision });
     for (effect, class) in under_way {
-        next.push(if class == Class::Forfeit {
-            Event::EffectForfeited { effect }
-        } else {
-            Event::EffectUnknown { effect }
+        next.push(match class {
+            Class::Replay | Class::Rewind => Event::EffectAbandoned { effect },
+            Class::Forfeit => Event::EffectForfeited { effect },
+            Class::Ask => Event::EffectUnknown { effect },
         });
     }
-    next.push(Event::Recovered { decision: RecoverDecision::Interrupt });
 }
 
 /// What follows from the state alone, one event at a time. None: the next thing needs an effect, a time or a person.
@@ -458,6 +463,9 @@ fn after_failure(turn: &Turn, contract: &Contract, now: Millis) -> Option<Event>
         // The plan says what it is worth without the reviewer.
         return None;
     }
+    if failure.reason == Reason::CellDied && begun_anew(turn, contract, effect, kind) {
+        return Some(Event::Recovered { decision: RecoverDecision::Continue });
+    }
     let reason = failure.reason;
     Some(end_with(
         turn,
@@ -469,6 +477,15 @@ fn after_failure(turn: &Turn, contract: &Contract, now: Millis) -> Option<Event>
             reset_at: failure.reset_at,
         },
     ))
+}
+
+/// How often an effect is begun whose cell dies under it.
+const CELLS_PER_EFFECT: u32 = 3;
+
+/// A cell that died took with it all that was confined to it: the effect is done again in another one.
+fn begun_anew(turn: &Turn, contract: &Contract, effect: EffectId, kind: EffectKind) -> bool {
+    let begun = turn.tries.get(&(effect.step, effect.slot)).copied().unwrap_or_default();
+    kind.class(contract.network == Network::Host) != Class::Ask && begun < CELLS_PER_EFFECT
 }
 
 /// The base or the environment is no ground to judge on: the agent never starts.

@@ -171,6 +171,31 @@ impl EffectKind {
         }
     }
 
+    /// A short name; a tool call has its tool's.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Import => "import",
+            Self::Setup => "setup",
+            Self::Probe => "probe",
+            Self::BaseRun { .. } => "base_run",
+            Self::Candidate => "candidate",
+            Self::Open => "open",
+            Self::ModelCall => "model_call",
+            Self::Tool { tool } => tool.as_str(),
+            Self::Seal => "seal",
+            Self::Inspect => "inspect",
+            Self::Room { .. } => "room",
+            Self::Mutants => "mutants",
+            Self::Patch => "patch",
+            Self::Repro => "repro",
+            Self::ReviewBrief => "review_brief",
+            Self::ReviewCall { .. } => "review_call",
+            Self::ReviewJudge { .. } => "review_judge",
+            Self::ReviewRecheck => "review_recheck",
+        }
+    }
+
     /// Is it an effect of the review? Its failure ends the review, not the turn.
     #[must_use]
     pub const fn reviews(self) -> bool {

@@ -97,7 +97,7 @@ pub enum Event {
     /// The process is to stop; the turn is not over.
     DrainRequested,
     Resumed,
-    /// A process died while the session was being driven.
+    /// A driver died, or a cell did, and what was under way is decided.
     Recovered {
         decision: RecoverDecision,
     },
@@ -150,8 +150,10 @@ pub enum CancelHow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecoverDecision {
-    /// The last driver died in the middle; what it did is not known.
+    /// The last driver died in the middle of something of which nobody can say whether it happened.
     Interrupt,
+    /// Everything that was under way is done again or forfeited; the turn goes on from its last checkpoint.
+    Continue,
 }
 
 impl Event {

@@ -62,6 +62,8 @@ pub struct Turn {
     /// Time that does not count as active: while parked.
     pub idle: Millis,
     pub parked_at: Option<Millis>,
+    /// When the last event of this turn was recorded.
+    pub last_at: Millis,
     pub capabilities: BTreeSet<Capability>,
 
     pub base: Option<Base>,
@@ -116,7 +118,7 @@ pub struct Turn {
     pub failure: Option<(EffectId, EffectKind, EffectFailure)>,
     pub cancel: Option<CancelHow>,
     pub drain: bool,
-    /// Queued or resumed, and no driver has acted since: there is nothing to recover.
+    /// Queued, resumed or recovered, and no driver has acted since: there is nothing to recover.
     pub fresh: bool,
     pub lost: bool,
     pub budget: Budget,
@@ -242,6 +244,7 @@ impl Turn {
             approved_at: None,
             idle: Millis(0),
             parked_at: None,
+            last_at: Millis(0),
             capabilities: BTreeSet::new(),
             base: None,
             environment: None,

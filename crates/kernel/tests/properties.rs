@@ -298,6 +298,11 @@ fn run(bytes: &[u8]) -> Story {
         if dice.one_in(40) {
             let _ = commit(&mut session, now, person, &Command::Drain);
         }
+        // The driver dies here, and another takes over: what it finds is decided once.
+        if dice.one_in(30) && commit(&mut session, now, driver, &Command::Recover).is_ok() {
+            let again = decide(&session, driver, &Command::Recover, now);
+            assert!(matches!(again, Err(Refusal::NothingDue | Refusal::Ended)), "{again:?}");
+        }
         match work(&session, now) {
             Work::Done(_) => break,
             Work::Idle => panic!("an approved turn is never idle"),
@@ -548,33 +553,97 @@ proptest! {
     }
 }
 
-/// A driver that died in the middle is not continued: the turn ends as interrupted, and only once.
-#[test]
-fn a_turn_whose_driver_died_ends_interrupted() {
-    let mut dice = Dice { bytes: &[], at: 0 };
-    let mut session = Session::new(contract(&mut dice));
-    let now = Millis(1);
+/// A session with an approved turn, and a hand to commit commands to it.
+fn approved(contract: Contract) -> (Session, impl Fn(&mut Session, Authority, &Command)) {
     let commit = |session: &mut Session, authority, command: &Command| {
-        for event in decide(session, authority, command, now).unwrap() {
-            apply(session, now, &event);
+        for event in decide(session, authority, command, Millis(1)).unwrap() {
+            apply(session, Millis(1), &event);
         }
     };
+    let mut session = Session::new(contract);
     commit(&mut session, Authority::External, &Command::Open { contract: tree(1) });
     commit(&mut session, Authority::External, &Command::Queue { input: tree(2), bytes: 1 });
     commit(&mut session, Authority::External, &Command::Approve);
-    let nothing = decide(&session, Authority::Driver, &Command::Recover, now);
+    (session, commit)
+}
+
+/// Intends the next effect, and says which.
+fn intend_next(session: &mut Session, commit: &impl Fn(&mut Session, Authority, &Command)) -> Step {
+    let Work::Intend(steps) = work(session, Millis(1)) else { panic!("{:?}", work(session, Millis(1))) };
+    let Step { effect, kind } = steps[0];
+    let intent = Intent { effect, kind, request: tree(1), reserve: Reservation::default() };
+    commit(session, Authority::Driver, &Command::Intend(vec![intent]));
+    steps[0]
+}
+
+/// What only reads or judges is begun anew by the next driver, under a new id, and the decision is made once.
+#[test]
+fn a_turn_whose_driver_died_goes_on() {
+    let (mut session, commit) = approved(contract(&mut Dice { bytes: &[], at: 0 }));
+    let nothing = decide(&session, Authority::Driver, &Command::Recover, Millis(1));
     assert_eq!(nothing, Err(Refusal::NothingDue), "nothing had begun: the turn goes on");
-    let Work::Intend(steps) = work(&session, now) else { panic!() };
-    let intent = Intent {
-        effect: steps[0].effect,
-        kind: steps[0].kind,
-        request: tree(1),
-        reserve: Reservation::default(),
-    };
-    commit(&mut session, Authority::Driver, &Command::Intend(vec![intent]));
+    let first = intend_next(&mut session, &commit);
     commit(&mut session, Authority::Driver, &Command::Recover);
-    let Work::Done(ending) = work(&session, now) else { panic!() };
+    let again = decide(&session, Authority::Driver, &Command::Recover, Millis(1));
+    assert_eq!(again, Err(Refusal::NothingDue), "a second recovery changes nothing");
+    let second = intend_next(&mut session, &commit);
+    assert_eq!((second.kind, second.effect.attempt), (first.kind, first.effect.attempt + 1));
+    let late = decide(
+        &session,
+        Authority::Driver,
+        &Command::Receipts(vec![Receipt { effect: first.effect, body: ReceiptBody::Interrupted }]),
+        Millis(1),
+    );
+    assert_eq!(late, Err(Refusal::NotUnderWay(first.effect)), "what was given up has no result");
+}
+
+/// A setup that could reach the network may have told somebody something: it is not repeated, and nobody pretends to know.
+#[test]
+fn a_turn_whose_driver_died_on_the_network_ends_interrupted() {
+    let mut terms = contract(&mut Dice { bytes: &[], at: 0 });
+    terms.network = Network::Host;
+    terms.environment.setup = Some(vec!["fetch".to_owned()]);
+    let (mut session, commit) = approved(terms);
+    let import = intend_next(&mut session, &commit);
+    let body = ReceiptBody::Done(EffectResult::Import { tree: tree(0), commit: None, entries: 1, dirty: 0 });
+    commit(
+        &mut session,
+        Authority::Driver,
+        &Command::Receipts(vec![Receipt { effect: import.effect, body }]),
+    );
+    assert_eq!(intend_next(&mut session, &commit).kind, EffectKind::Setup);
+    commit(&mut session, Authority::Driver, &Command::Recover);
+    let Work::Done(ending) = work(&session, Millis(1)) else { panic!() };
     assert_eq!((ending.outcome, ending.reason), (Outcome::Interrupted, Reason::EffectUnknown));
+}
+
+/// The time between a driver's last word and the next driver's first is nobody's: it does not bring the deadline nearer.
+#[test]
+fn time_without_a_driver_is_not_active() {
+    let (mut session, commit) = approved(contract(&mut Dice { bytes: &[], at: 0 }));
+    intend_next(&mut session, &commit);
+    let deadline = |session: &Session| session.turn.as_ref().unwrap().deadline_at(&session.contract).unwrap();
+    let before = deadline(&session);
+    for event in decide(&session, Authority::Driver, &Command::Recover, Millis(5001)).unwrap() {
+        apply(&mut session, Millis(5001), &event);
+    }
+    assert_eq!(deadline(&session), before.saturating_add(Millis(5000)));
+}
+
+/// A cell that dies under an effect is replaced twice; the third death is the machine's.
+#[test]
+fn an_effect_whose_cell_died_is_done_again_a_few_times() {
+    let (mut session, commit) = approved(contract(&mut Dice { bytes: &[], at: 0 }));
+    for attempt in 0..3 {
+        let step = intend_next(&mut session, &commit);
+        assert_eq!(step.effect.attempt, attempt);
+        let reason = Reason::CellDied;
+        let failure = EffectFailure { reason, retry_after: None, reset_at: None, billed: false };
+        let receipt = Receipt { effect: step.effect, body: ReceiptBody::Failed(failure) };
+        commit(&mut session, Authority::Driver, &Command::Receipts(vec![receipt]));
+    }
+    let Work::Done(ending) = work(&session, Millis(1)) else { panic!() };
+    assert_eq!((ending.outcome, ending.reason), (Outcome::HostFailure, Reason::CellDied));
 }
 
 /// A turn that was parked and resumed goes on: there is nothing to recover, and the interrupted effect is tried again

@@ -154,11 +154,12 @@ impl Store for PostgresStore {
         self.call(|inner| async move { write::create(&inner, &session).await })
     }
 
+    fn begin(&self, session: NewSession, append: Append) -> BoxFuture<'_, Result<Appended, StoreError>> {
+        self.call(|inner| async move { write::append(&inner, Some(&session), append).await })
+    }
+
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Appended, StoreError>> {
-        self.call(|inner| async move {
-            let appended = write::append(&inner, append).await?;
-            Ok(appended)
-        })
+        self.call(|inner| async move { write::append(&inner, None, append).await })
     }
 
     fn load(&self, session: &SessionId) -> BoxFuture<'_, Result<Loaded, StoreError>> {

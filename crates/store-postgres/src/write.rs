@@ -72,9 +72,19 @@ impl Standing {
 
 pub(crate) async fn create(inner: &Inner, new: &NewSession) -> Result<(), StoreError> {
     let client = client(&inner.pool, &inner.database).await?;
+    match insert(&client, new).await {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(StoreError::SessionExists(new.id.clone())),
+        Err(e) if fault::is_lost(&e) => Err(unknown(inner, &new.id, &fault::server(&inner.database, &e))),
+        Err(e) => Err(fault::server(&inner.database, &e)),
+    }
+}
+
+/// False: the id is taken.
+async fn insert(client: &Object, new: &NewSession) -> Result<bool, tokio_postgres::Error> {
     let sql = "INSERT INTO countersign.session (id, tenant, principal, created_at, updated_at, seq, head) \
                VALUES ($1, $2, $3, $4, $4, 0, $5) ON CONFLICT (id) DO NOTHING";
-    let statement = client.prepare_cached(sql).await.map_err(|e| fault::server(&inner.database, &e))?;
+    let statement = client.prepare_cached(sql).await?;
     let head = genesis(&new.id);
     let made = client
         .execute(
@@ -87,17 +97,20 @@ pub(crate) async fn create(inner: &Inner, new: &NewSession) -> Result<(), StoreE
                 &head.as_bytes().as_slice(),
             ],
         )
-        .await;
-    match made {
-        Ok(1) => Ok(()),
-        Ok(_) => Err(StoreError::SessionExists(new.id.clone())),
-        Err(e) if fault::is_lost(&e) => Err(unknown(inner, &new.id, &fault::server(&inner.database, &e))),
-        Err(e) => Err(fault::server(&inner.database, &e)),
-    }
+        .await?;
+    Ok(made == 1)
 }
 
-pub(crate) async fn append(inner: &Arc<Inner>, append: Append) -> Result<Appended, StoreError> {
+/// With `new`, the session is made in the same transaction.
+pub(crate) async fn append(
+    inner: &Arc<Inner>,
+    new: Option<&NewSession>,
+    append: Append,
+) -> Result<Appended, StoreError> {
     check(&append, &inner.known)?;
+    if new.is_some_and(|new| append.session != new.id) {
+        return Err(StoreError::Invalid("its events are of another session".into()));
+    }
     let append = Arc::new(append);
     if has_large(&append) {
         // Durable before the commit that speaks of them.
@@ -105,7 +118,10 @@ pub(crate) async fn append(inner: &Arc<Inner>, append: Append) -> Result<Appende
         blocking(move || put_large(&inner.blobs, &append)).await?;
     }
     let server = |e: &tokio_postgres::Error| fault::server(&inner.database, e);
-    let (tx, standing) = lock(inner, &append.session).await?;
+    let (tx, standing) = match new {
+        None => lock(inner, &append.session).await?,
+        Some(new) => begin(inner, new).await?,
+    };
     let admitted = admit(inner, &append, standing).await;
     let (standing, sealed, end) = match admitted {
         Ok(admitted) => admitted,
@@ -127,6 +143,29 @@ pub(crate) async fn append(inner: &Arc<Inner>, append: Append) -> Result<Appende
         }
         Err(e) if fault::is_lost(&e) => look_again(inner, &append.session, &end, &server(&e)).await,
         Err(e) => Err(server(&e)),
+    }
+}
+
+/// Begins a transaction that made the session.
+async fn begin(inner: &Inner, new: &NewSession) -> Result<(Transaction, Standing), StoreError> {
+    let server = |e: &tokio_postgres::Error| fault::server(&inner.database, e);
+    let client = client(&inner.pool, &inner.database).await?;
+    let statement = client.prepare_cached(LOCK_HEAD).await.map_err(|e| server(&e))?;
+    let tx = Transaction::on(client);
+    let made = async {
+        tx.client().batch_execute(BEGIN).await.map_err(|e| server(&e))?;
+        if !insert(tx.client(), new).await.map_err(|e| server(&e))? {
+            return Err(StoreError::SessionExists(new.id.clone()));
+        }
+        let row = tx.client().query_one(&statement, &[&new.id.as_str()]).await.map_err(|e| server(&e))?;
+        Standing::read(&row).map_err(|what| fault::damaged(&inner.database, what))
+    };
+    match made.await {
+        Ok(standing) => Ok((tx, standing)),
+        Err(error) => {
+            tx.rollback().await;
+            Err(error)
+        }
     }
 }
 

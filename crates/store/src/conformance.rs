@@ -43,6 +43,7 @@ type Check = fn(&dyn Fixture);
 /// Every check with its name. Each gets an empty fixture of its own.
 pub const ALL: &[(&str, Check)] = &[
     ("sequence_numbers_are_dense_and_chained", sequence_numbers_are_dense_and_chained),
+    ("a_session_begins_with_its_events_or_not_at_all", a_session_begins_with_its_events_or_not_at_all),
     ("a_moved_session_refuses_the_append", a_moved_session_refuses_the_append),
     ("a_zombie_changes_nothing", a_zombie_changes_nothing),
     ("outsiders_append_without_a_lease", outsiders_append_without_a_lease),
@@ -148,6 +149,26 @@ fn state(store: &dyn Store, id: &str) -> (u64, Digest) {
     let loaded = block_on(store.load(&session_id(id))).unwrap();
     assert_eq!(loaded.events.len() as u64, loaded.seq);
     (loaded.seq, loaded.head)
+}
+
+fn a_session_begins_with_its_events_or_not_at_all(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let begin = |id: &str, append: Append| block_on(store.begin(new_session(id, 1), append));
+    let begun = begin("a", append("a", 0, vec![event("k.one", 1), event("k.two", 2)])).unwrap();
+    assert_eq!(state(&*store, "a"), (begun.seq, begun.head));
+    assert_eq!(begun.seq, 2);
+    let taken = begin("a", append("a", 0, vec![event("k.one", 1)]));
+    assert!(matches!(taken, Err(StoreError::SessionExists(_))), "{taken:?}");
+    assert_eq!(state(&*store, "a"), (begun.seq, begun.head), "the one that is there is as it was");
+    for (what, wrong) in [
+        ("no events", append("b", 0, Vec::new())),
+        ("another session's events", append("a", 2, vec![event("k.one", 1)])),
+        ("events of later", append("b", 1, vec![event("k.one", 1)])),
+    ] {
+        assert!(begin("b", wrong).is_err(), "{what}");
+        let missing = block_on(store.session(&session_id("b")));
+        assert!(matches!(missing, Err(StoreError::NoSuchSession(_))), "{what}: {missing:?}");
+    }
 }
 
 fn sequence_numbers_are_dense_and_chained(fixture: &dyn Fixture) {

@@ -120,6 +120,17 @@ impl MemoryStore {
         Ok(())
     }
 
+    fn begin_now(&self, new: NewSession, append: Append) -> Result<Appended, StoreError> {
+        let id = new.id.clone();
+        if append.session != id {
+            return Err(StoreError::Invalid("its events are of another session".into()));
+        }
+        self.create_now(new)?;
+        self.append_now(append).inspect_err(|_| {
+            self.content().sessions.remove(&id);
+        })
+    }
+
     fn append_now(&self, append: Append) -> Result<Appended, StoreError> {
         check(&append, &self.known)?;
         let mut content = self.content();
@@ -320,6 +331,10 @@ impl Drop for Guard {
 impl Store for MemoryStore {
     fn create(&self, session: NewSession) -> BoxFuture<'_, Result<(), StoreError>> {
         ready(self.create_now(session)).boxed()
+    }
+
+    fn begin(&self, session: NewSession, append: Append) -> BoxFuture<'_, Result<Appended, StoreError>> {
+        ready(self.begin_now(session, append)).boxed()
     }
 
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Appended, StoreError>> {

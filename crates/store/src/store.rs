@@ -20,6 +20,11 @@ pub trait Store: Send + Sync + Debug {
     /// Fails with [`StoreError::SessionExists`] when the id is taken.
     fn create(&self, session: NewSession) -> BoxFuture<'_, Result<(), StoreError>>;
 
+    /// Makes a session with its first events, in one commit: nobody ever sees the one without the other.
+    ///
+    /// Fails as [`Store::create`] and [`Store::append`] do; then there is no session.
+    fn begin(&self, session: NewSession, append: Append) -> BoxFuture<'_, Result<Appended, StoreError>>;
+
     /// Appends one or more events, their payloads, the summary and the outbox items in one commit, or nothing at all.
     ///
     /// Fails with [`StoreError::Fenced`] when the lease was taken over, [`StoreError::Moved`] when the session is not

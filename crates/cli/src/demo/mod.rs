@@ -1,6 +1,7 @@
 //! `demo`: the same lie accepted without a check and refused with one, then a true fix accepted. Everything is real but
 //! the model, which plays a script.
 
+mod crash;
 mod scripts;
 mod story;
 
@@ -17,6 +18,8 @@ use crate::refusal::Refusal;
 use crate::result::RunResult;
 use crate::run::{self, Wish};
 use crate::{exit, render, terminal};
+
+pub(crate) use self::crash::crash_demo;
 
 const DEMO_SCHEMA: &str = "countersign.demo/1";
 

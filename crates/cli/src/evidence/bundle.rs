@@ -18,20 +18,16 @@ use crate::home::Home;
 use crate::result::RunResult;
 
 /// Writes the bundle of a turn that has ended, and says where. A turn that goes on gets none.
-pub(crate) async fn attach(home: &Home, result: &mut RunResult, settings: Option<Value>) {
+pub(crate) async fn attach(home: &Home, result: &mut RunResult) {
     let Some(id) = result.session.clone() else { return };
-    match made(home, result, settings).await {
+    match made(home, result).await {
         Ok(Some(written)) => result.bundle = Some(written.path.to_string_lossy().into_owned()),
         Ok(None) => {}
         Err(why) => result.degraded.push(format!("no bundle was written for {id}: {why}")),
     }
 }
 
-async fn made(
-    home: &Home,
-    result: &mut RunResult,
-    settings: Option<Value>,
-) -> Result<Option<Written>, String> {
+async fn made(home: &Home, result: &mut RunResult) -> Result<Option<Written>, String> {
     let Some(id) = &result.session.clone() else { return Ok(None) };
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let records = countersign_engine::records(home.store.as_ref(), id).await.map_err(|e| text(&e))?;
@@ -45,7 +41,7 @@ async fn made(
     std::fs::create_dir_all(&parent).map_err(|e| text(&e))?;
     let view = countersign_engine::view(home.store.as_ref(), id).await.map_err(|e| text(&e))?;
     let transcript = countersign_engine::transcript(home.store.as_ref(), id).await.map_err(|e| text(&e))?;
-    let tree = trees(home, &view)?;
+    let tree = trees(home, &view, records.patch.as_deref())?;
     let signer = keys::signer(home).map_err(|e| text(&e));
     let isolated = view.tier != Some(Tier::Host);
     match &signer {
@@ -67,6 +63,7 @@ async fn made(
         serde_json::to_writer(&mut spoken, &entry).map_err(|e| text(&e))?;
         spoken.push(b'\n');
     }
+    let settings = countersign_engine::settings(home.store.as_ref(), id).await.map_err(|e| text(&e))?;
     let contract = view.session.as_ref().map(|session| &session.contract);
     let config = json!({ "settings": settings, "contract": contract }).to_string();
     let shown = serde_json::to_vec(result).map_err(|e| text(&e))?;
@@ -98,15 +95,19 @@ async fn made(
 }
 
 /// Base, sealed tree and patch; None where nothing was sealed or the patch could not be made.
-fn trees(home: &Home, view: &View) -> Result<Option<(Manifest, Manifest, Vec<u8>)>, String> {
+fn trees(
+    home: &Home,
+    view: &View,
+    patch: Option<&[u8]>,
+) -> Result<Option<(Manifest, Manifest, Vec<u8>)>, String> {
     let turn = view.session.as_ref().and_then(|session| session.turn.as_ref());
     let Some((base, sealed)) = turn.and_then(|turn| Some((turn.base.as_ref()?.tree, turn.sealed?.tree)))
     else {
         return Ok(None);
     };
     let read = |digest: &Digest| home.objects.manifest(digest).map_err(|error| error.to_string());
-    let patch = match &view.patch {
-        Some(patch) => home.objects.read(&patch.digest).map_err(|error| error.to_string())?,
+    let patch = match patch {
+        Some(patch) => patch.to_owned(),
         None if base == sealed => Vec::new(),
         None => return Ok(None),
     };

@@ -503,7 +503,7 @@ fn record(
     let repository = known.repository.as_deref();
     let refused = session::refuse(&home, id, task, repository, reason, &refusal.message);
     match runtime.block_on(refused) {
-        Ok(()) => runtime.block_on(crate::evidence::attach(&home, result, None)),
+        Ok(()) => runtime.block_on(crate::evidence::attach(&home, result)),
         Err(error) => {
             terminal::err_line(&format!("note: this run is missing in `countersign list`: {error}"))
         }

@@ -64,6 +64,7 @@ impl Prepared {
             sources: self.sources.clone(),
             candidate: self.candidate.clone(),
             home: countersign_engine::Home { session, layers: self.home.layers() },
+            crashes: crate::crash::wanted(),
         }
     }
 }
@@ -103,6 +104,7 @@ pub(crate) async fn begin(prepared: Prepared) -> RunResult {
         principal,
         contract: &prepared.contract,
         input: task.as_bytes(),
+        settings: prepared.settings.as_ref(),
     };
     if let Err(error) = countersign_engine::submit(&ports, new).await {
         return failed(&prepared, &error.into()).await;
@@ -134,7 +136,7 @@ async fn drive(prepared: &Prepared, driving: impl Future<Output = Result<Ended, 
     match ended {
         Ok(Ended::Over(_) | Ended::Parked(_)) => {
             let mut result = shown(&prepared.home, &prepared.id).await;
-            evidence::attach(&prepared.home, &mut result, prepared.settings.clone()).await;
+            evidence::attach(&prepared.home, &mut result).await;
             result
         }
         Ok(Ended::Idle) => {
@@ -177,7 +179,7 @@ async fn insisted(prepared: &Prepared) -> RunResult {
     let mut result = shown(&prepared.home, &prepared.id).await;
     if result.outcome != Some(Outcome::Canceled) {
         let message = format!(
-            "stopped at once by a second interrupt; `countersign resume {}` closes what was left open",
+            "stopped at once by a second interrupt; `countersign resume {}` goes on with what was left open",
             prepared.id
         );
         result.outcome = Some(Outcome::Canceled);

@@ -126,21 +126,31 @@ fn connect(database: &Path) -> Result<Connection, StoreError> {
     Ok(conn)
 }
 
+impl SqliteStore {
+    fn put(&self, new: Option<NewSession>, append: Append) -> BoxFuture<'_, Result<Appended, StoreError>> {
+        if !has_large(&append) {
+            return self.writer.call(move |w| w.append(new.as_ref(), &append));
+        }
+        async move {
+            // Large payloads are durable before the commit that speaks of them, and do not hold up other writers.
+            let append = self.blobs.call(move |b| b.put_payloads(&append).map(|()| append)).await?;
+            self.writer.call(move |w| w.append(new.as_ref(), &append)).await
+        }
+        .boxed()
+    }
+}
+
 impl Store for SqliteStore {
     fn create(&self, session: NewSession) -> BoxFuture<'_, Result<(), StoreError>> {
         self.writer.call(move |w| w.create(&session))
     }
 
+    fn begin(&self, session: NewSession, append: Append) -> BoxFuture<'_, Result<Appended, StoreError>> {
+        self.put(Some(session), append)
+    }
+
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Appended, StoreError>> {
-        if !has_large(&append) {
-            return self.writer.call(move |w| w.append(&append));
-        }
-        async move {
-            // Large payloads are durable before the commit that speaks of them, and do not hold up other writers.
-            let append = self.blobs.call(move |b| b.put_payloads(&append).map(|()| append)).await?;
-            self.writer.call(move |w| w.append(&append)).await
-        }
-        .boxed()
+        self.put(None, append)
     }
 
     fn load(&self, session: &SessionId) -> BoxFuture<'_, Result<Loaded, StoreError>> {

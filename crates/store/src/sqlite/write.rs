@@ -83,26 +83,26 @@ impl Writer {
 
     pub(super) fn create(&mut self, new: &NewSession) -> Result<(), StoreError> {
         make_durable(&self.home.session(&new.id))?;
-        self.commit(|tx, context| {
-            let sql = "INSERT INTO session (id, tenant, principal, created_at, updated_at, seq, head) \
-                       VALUES (?1, ?2, ?3, ?4, ?4, 0, ?5) ON CONFLICT (id) DO NOTHING";
-            let head = genesis(&new.id);
-            let values = params![
-                new.id.as_str(),
-                new.tenant.as_str(),
-                new.principal.as_str(),
-                to_db(new.at.0),
-                head.as_bytes()
-            ];
-            let made =
-                tx.prepare_cached(sql).and_then(|mut s| s.execute(values)).map_err(|e| context.db(e))?;
-            if made == 1 { Ok(()) } else { Err(StoreError::SessionExists(new.id.clone())) }
-        })
+        self.commit(|tx, context| context.insert_session(tx, new))
     }
 
-    pub(super) fn append(&mut self, append: &Append) -> Result<Appended, StoreError> {
+    /// With `new`, the session is made in the same commit.
+    pub(super) fn append(
+        &mut self,
+        new: Option<&NewSession>,
+        append: &Append,
+    ) -> Result<Appended, StoreError> {
         check(append, &self.known)?;
+        if let Some(new) = new {
+            if append.session != new.id {
+                return Err(StoreError::Invalid("its events are of another session".into()));
+            }
+            make_durable(&self.home.session(&new.id))?;
+        }
         self.commit(|tx, context| {
+            if let Some(new) = new {
+                context.insert_session(tx, new)?;
+            }
             let mut head = context.head(tx, &append.session)?;
             let (sealed, end) = head.standing().admit(append, context.known)?;
             for (event, sealed) in append.events.iter().zip(&sealed) {
@@ -250,6 +250,21 @@ impl Context<'_> {
             fence: Fence(from_db(fence)),
             kinds: KindSet::from_text(&kinds),
         })
+    }
+
+    fn insert_session(&self, tx: &Transaction<'_>, new: &NewSession) -> Result<(), StoreError> {
+        let sql = "INSERT INTO session (id, tenant, principal, created_at, updated_at, seq, head) \
+                   VALUES (?1, ?2, ?3, ?4, ?4, 0, ?5) ON CONFLICT (id) DO NOTHING";
+        let head = genesis(&new.id);
+        let values = params![
+            new.id.as_str(),
+            new.tenant.as_str(),
+            new.principal.as_str(),
+            to_db(new.at.0),
+            head.as_bytes()
+        ];
+        let made = tx.prepare_cached(sql).and_then(|mut s| s.execute(values)).map_err(|e| self.db(e))?;
+        if made == 1 { Ok(()) } else { Err(StoreError::SessionExists(new.id.clone())) }
     }
 
     fn insert_event(
