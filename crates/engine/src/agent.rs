@@ -116,12 +116,7 @@ impl Workshop<'_> {
             .provider
             .decode(number, &raw)
             .map_err(|e| self.not_sent(turn, &SendError::new(ErrorClass::BadResponse, &e.message)))?;
-        let names = self.names.clone();
-        let specs: Vec<ToolCallSpec> = reply
-            .calls
-            .iter()
-            .map(|call| countersign_tools::parse(&call.name, &call.arguments, &names))
-            .collect();
+        let specs: Vec<ToolCallSpec> = reply.calls.iter().map(|call| self.parse(call)).collect();
         let text = reply.text.clone().unwrap_or_default();
         let usage = Usage {
             input: reply.usage.input,
@@ -159,7 +154,7 @@ impl Workshop<'_> {
             stop,
             calls,
             text_bytes: text.trim().len() as u64,
-            reasoning: reply.reasoning,
+            reasoning: reply.reasoning.map(|plain| self.hide(plain)),
         };
         Ok((result, named))
     }
@@ -276,6 +271,7 @@ impl Workshop<'_> {
         // Whatever may have written leaves a checkpoint that is durable before this effect's completion.
         let tree = if wrote && tool.may_write() { Some(self.checkpoint(turn).await?) } else { None };
         let said = if silent { None } else { countersign_tools::said(&text) };
+        let said = said.map(|plain| self.hide(plain));
         let result =
             EffectResult::Tool { ok, refused, tree, output_bytes: text.len() as u64, job, said, repro };
         self.results.insert(effect, (text.clone(), ok));
