@@ -14,10 +14,10 @@ use crate::workspace::Workspace;
 pub const TARGETS: &[(&str, &[&str])] = &[
     (
         "envelope",
-        &["v1.bundle/statements/turn.sigstore.json", "v1.bundle/statements/test-result.base-0.sigstore.json"],
+        &["v2.bundle/statements/turn.sigstore.json", "v1.bundle/statements/test-result.base-0.sigstore.json"],
     ),
     ("header", &["v1.bundle/bundle.json"]),
-    ("journal", &["v1.bundle/journal.jsonl"]),
+    ("journal", &["v1.bundle/journal.jsonl", "v2.bundle/journal.jsonl"]),
     ("key", &[]),
     ("manifest", &["v1.bundle/tree/base.manifest", "v1.bundle/tree/final.manifest"]),
     ("patch", &["fixture.diff", "v1.bundle/patch.diff"]),
@@ -28,6 +28,7 @@ pub const TARGETS: &[(&str, &[&str])] = &[
         "statement",
         &[
             "v1.bundle/statements/turn.sigstore.json",
+            "v2.bundle/statements/turn.sigstore.json",
             "v1.bundle/statements/verdict.sigstore.json",
             "v1.bundle/statements/provenance.sigstore.json",
             "v1.bundle/statements/test-result.base-0.sigstore.json",

@@ -27,6 +27,7 @@ mod hint;
 mod home;
 mod lease;
 mod list;
+mod package;
 mod ports;
 mod profile;
 mod refusal;

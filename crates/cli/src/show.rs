@@ -43,7 +43,11 @@ pub(crate) fn show(args: &ShowArgs) -> u8 {
         ShowFormat::Markdown => Format::Markdown,
     };
     if let Some(what) = &args.reveal {
-        return match crate::evidence::reveal(&args.id, what) {
+        let shown = match &args.out {
+            Some(dir) => crate::evidence::hand_over(&args.id, what, dir),
+            None => crate::evidence::reveal(&args.id, what),
+        };
+        return match shown {
             Ok(line) => {
                 terminal::out_line(&line);
                 exit::DONE

@@ -115,12 +115,7 @@ impl Workshop<'_> {
             .provider
             .decode(number, &raw)
             .map_err(|e| self.not_sent(turn, &SendError::new(ErrorClass::BadResponse, &e.message)))?;
-        let names = self.names.clone();
-        let specs: Vec<ToolCallSpec> = reply
-            .calls
-            .iter()
-            .map(|call| countersign_tools::parse(&call.name, &call.arguments, &names))
-            .collect();
+        let specs: Vec<ToolCallSpec> = reply.calls.iter().map(|call| self.parse(call)).collect();
         let text = reply.text.clone().unwrap_or_default();
         let usage = Usage {
             input: reply.usage.input,
@@ -158,7 +153,7 @@ impl Workshop<'_> {
             stop,
             calls,
             text_bytes: text.trim().len() as u64,
-            reasoning: reply.reasoning,
+            reasoning: reply.reasoning.map(|plain| self.hide(plain)),
         };
         Ok((result, named))
     }
@@ -278,6 +273,7 @@ impl Workshop<'_> {
             self.ports.crashes.reach(CrashPoint::AfterCheckpoint, Some(EffectKind::Tool { tool }));
         }
         let said = if silent { None } else { countersign_tools::said(&text) };
+        let said = said.map(|plain| self.hide(plain));
         let result =
             EffectResult::Tool { ok, refused, tree, output_bytes: text.len() as u64, job, said, repro };
         self.results.insert(effect, (text.clone(), ok));

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use countersign_kernel::contract::{Contract, Source};
 use countersign_kernel::{Authority, Command, Event, Refusal, Session, apply, decide};
 use countersign_store::{Append, Lease, NewEvent, NewPayload, Store, StoreError, StoredEvent};
-use countersign_types::{Digest, EffectId, Millis, PrincipalId, Reason, SessionId, TenantId, canonical_json};
+use countersign_types::{
+    Blind, Digest, EffectId, Millis, PrincipalId, Reason, SessionId, TenantId, canonical_json,
+};
 use serde_json::{Value, json};
 
 use crate::error::EngineError;
@@ -55,6 +57,9 @@ pub struct NewSession<'a> {
     pub settings: Option<&'a Value>,
 }
 
+/// The payload of a session's first event that hides its texts. A session of before has none, and plain digests.
+const BLIND: &str = "blind";
+
 /// Makes the session, records contract and task, and approves them. Executes nothing.
 pub async fn submit(ports: &Ports, new: NewSession<'_>) -> Result<(), EngineError> {
     let now = ports.clock.now();
@@ -66,9 +71,10 @@ pub async fn submit(ports: &Ports, new: NewSession<'_>) -> Result<(), EngineErro
     };
     let contract = canonical_json(new.contract).map_err(|e| EngineError::Bug(e.to_string()))?;
     let bytes = new.input.len() as u64;
+    let blind = fresh(ports.ids.as_ref());
     let commands = [
         Command::Open { contract: Digest::of(&contract) },
-        Command::Queue { input: Digest::of(new.input), bytes },
+        Command::Queue { input: blind.hide(Digest::of(new.input)), bytes },
         Command::Approve,
     ];
     let mut session = Session::new(new.contract.clone());
@@ -85,7 +91,8 @@ pub async fn submit(ports: &Ports, new: NewSession<'_>) -> Result<(), EngineErro
         let payloads = match event {
             Event::SessionOpened { .. } => {
                 let settings = new.settings.map(|settings| (SETTINGS, settings.to_string().into_bytes()));
-                [("contract", contract.clone())].into_iter().chain(settings).collect()
+                let own = [("contract", contract.clone()), (BLIND, blind.as_bytes().to_vec())];
+                own.into_iter().chain(settings).collect()
             }
             Event::TurnQueued { .. } => vec![("input", new.input.to_vec())],
             _ => Vec::new(),
@@ -107,6 +114,28 @@ pub async fn submit(ports: &Ports, new: NewSession<'_>) -> Result<(), EngineErro
         ports.observer.see(&session, Trace::Committed { seq, at: now, event });
     }
     Ok(())
+}
+
+fn fresh(ids: &dyn Ids) -> Blind {
+    let mut bytes = [0; 32];
+    for half in bytes.chunks_exact_mut(16) {
+        half.copy_from_slice(&ids.bytes());
+    }
+    Blind::from_bytes(bytes)
+}
+
+/// What hides the texts of a session, of its first event. None: it is of before, or was refused before it had a contract.
+pub(crate) async fn blind(
+    store: &dyn Store,
+    id: &SessionId,
+    first: Option<&StoredEvent>,
+) -> Result<Option<Blind>, EngineError> {
+    let Some(first) = first.filter(|first| first.payloads.contains_key(BLIND)) else { return Ok(None) };
+    let bytes = store.payload(id, first.seq, BLIND).await?;
+    let bytes = bytes
+        .try_into()
+        .map_err(|_| EngineError::Bug(format!("the payload `{BLIND}` of session {id} has another length")))?;
+    Ok(Some(Blind::from_bytes(bytes)))
 }
 
 /// Records a run that was refused before it could have a contract, so that a list shows it. `repository` is the place
@@ -195,6 +224,8 @@ pub(crate) struct Journal {
     pub(crate) id: SessionId,
     pub(crate) session: Session,
     pub(crate) input: Vec<u8>,
+    /// What its digests of texts are hidden with.
+    pub(crate) blind: Option<Blind>,
     lease: Lease,
     seq: u64,
 }
@@ -209,7 +240,8 @@ impl Journal {
         let lease = ports.store.acquire(id, holder).await?;
         let loaded = ports.store.load(id).await?;
         let (session, input, events) = replay(ports.store.as_ref(), id, &loaded.events).await?;
-        let journal = Self { id: id.clone(), session, input, lease, seq: loaded.seq };
+        let blind = blind(ports.store.as_ref(), id, loaded.events.first()).await?;
+        let journal = Self { id: id.clone(), session, input, blind, lease, seq: loaded.seq };
         Ok((journal, events))
     }
 

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use countersign_gates::{CheckEvidence, RoomEvidence};
 use countersign_kernel::{EffectResult, Event};
 use countersign_store::{Loaded, Store, StoreError};
-use countersign_types::{Digest, EffectId, GateStatus, Millis, SessionId};
+use countersign_types::{Blind, Digest, EffectId, GateStatus, Millis, SessionId};
 
 use crate::checks::BaseSeen;
 use crate::error::EngineError;
-use crate::journal::{read_event, replay};
+use crate::journal::{blind, read_event, replay};
 use crate::repro::ReproRoom;
 use crate::test_names::TestNames;
 
@@ -39,6 +39,10 @@ pub struct Records {
     pub ended_at: Option<Millis>,
     /// The journal's lines from the first to the one that ended the turn, without newlines.
     pub lines: Vec<String>,
+    /// What the digests of texts in `lines` are hidden with; None: they are plain, or there are none.
+    pub blind: Option<Blind>,
+    /// The digest of the task as `lines` name it.
+    pub task: Option<Digest>,
     pub rooms: Vec<RoomRecord>,
     /// The patch from base to sealed tree, where one was made.
     pub patch: Option<Vec<u8>>,
@@ -47,10 +51,18 @@ pub struct Records {
 /// Reads a session's records.
 pub async fn records(store: &dyn Store, id: &SessionId) -> Result<Records, EngineError> {
     let loaded = store.load(id).await?;
-    let mut records = Records { ended_at: None, lines: Vec::new(), rooms: Vec::new(), patch: None };
+    let mut records = Records {
+        ended_at: None,
+        lines: Vec::new(),
+        blind: blind(store, id, loaded.events.first()).await?,
+        task: None,
+        rooms: Vec::new(),
+        patch: None,
+    };
     for event in &loaded.events {
         records.lines.push(event.line.clone());
         match read_event(event)? {
+            Event::TurnQueued { input, .. } => records.task = Some(input),
             Event::EffectCompleted { result: EffectResult::Patch { .. }, .. } => {
                 records.patch = match store.payload(id, event.seq, "patch").await {
                     Ok(patch) => Some(patch),

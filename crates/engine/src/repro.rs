@@ -97,6 +97,7 @@ impl Workshop<'_> {
         };
         let lock = ReproLock { files, argv: argv.to_vec(), ids, drift: ran.drift };
         let digest = lock.digest().map_err(|e| Fail::because(Reason::CellDied, e.to_string()))?;
+        let digest = self.hide(digest);
         let memory = ReproMemory { lock: Some(lock), skipped: None };
         let kept = Some(bytes_of(&memory)?);
         self.repro = memory;
@@ -174,7 +175,7 @@ impl Workshop<'_> {
     }
 
     async fn run_repro(&mut self, turn: &Turn, digest: Digest, lock: &ReproLock, stop: &Stop) -> Outcome {
-        if lock.digest().ok() != Some(digest) {
+        if lock.digest().ok().map(|plain| self.hide(plain)) != Some(digest) {
             return Err(Fail::because(Reason::CheckpointLost, "what is kept is not what the agent declared"));
         }
         let sealed = turn.sealed.ok_or_else(|| Fail::because(Reason::CheckpointLost, "nothing is sealed"))?;

@@ -56,7 +56,7 @@ impl Workshop<'_> {
     fn bound(&mut self, effect: EffectId, bytes: Vec<u8>, limit: Option<u32>) -> (Digest, Reservation) {
         let output = limit.map_or(DEFAULT_OUTPUT_TOKENS, u64::from);
         let tokens = (bytes.len() as u64 / BYTES_PER_TOKEN).saturating_add(output);
-        let digest = Digest::of(&bytes);
+        let digest = self.hide(Digest::of(&bytes));
         self.encoded.insert(effect, bytes.into());
         (digest, Reservation { tokens })
     }
@@ -65,12 +65,11 @@ impl Workshop<'_> {
         if let Some(spec) = self.calls.get(&effect) {
             return Ok(spec.clone());
         }
-        let names = self.names.clone();
         let call = self.transcript().call(call_index(effect)).cloned();
         let Some(call) = call else {
             return Err(EngineError::Bug(format!("the call of {effect} is not in the transcript")));
         };
-        let spec = countersign_tools::parse(&call.name, &call.arguments, &names);
+        let spec = self.parse(&call);
         if turn.call_of(effect).is_some_and(|planned| planned.arguments != spec.planned.arguments) {
             return Err(EngineError::Bug(format!("the call of {effect} is not the one that was planned")));
         }
@@ -84,7 +83,7 @@ impl Workshop<'_> {
         let tree = turn.sealed.map(|sealed| sealed.tree).or(turn.head);
         let request = json!({ "kind": kind, "contract": contract, "tree": tree });
         let bytes = canonical_json(&request).map_err(|e| EngineError::Bug(e.to_string()))?;
-        Ok(Digest::of(&bytes))
+        Ok(self.hide(Digest::of(&bytes)))
     }
 
     pub(crate) fn conversation(&mut self) -> Conversation {

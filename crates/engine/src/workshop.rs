@@ -8,11 +8,11 @@ use countersign_gates::{CheckDecision, Fence};
 use countersign_guest::protocol::{CalledName, MAX_FDS, Reply, Request, WriteGuard};
 use countersign_kernel::contract::Contract;
 use countersign_kernel::{EffectResult, Event, ToolName, Turn};
-use countersign_llm::Reply as ModelReply;
+use countersign_llm::{Call, Reply as ModelReply};
 use countersign_tools::{Schema, ToolCallSpec};
 use countersign_tree::{Manifest, ScratchRules};
 use countersign_types::{
-    CheckIndex, Digest, EffectId, JobReceipt, Millis, Mount, Reason, SessionId, canonical_json,
+    Blind, CheckIndex, Digest, EffectId, JobReceipt, Millis, Mount, Reason, SessionId, canonical_json,
 };
 use futures::future::{BoxFuture, join_all};
 use serde_json::json;
@@ -40,6 +40,8 @@ pub(crate) struct Workshop<'p> {
     pub(crate) ports: &'p Ports,
     pub(crate) contract: Contract,
     pub(crate) task: String,
+    /// None: a session of before, whose journal names plain digests.
+    pub(crate) blind: Option<Blind>,
     pub(crate) offered: Vec<Schema>,
     pub(crate) names: Vec<ToolName>,
     pub(crate) transcript: Option<Transcript>,
@@ -91,6 +93,7 @@ impl<'p> Workshop<'p> {
         events: &[(u64, Event)],
     ) -> Result<Workshop<'p>, EngineError> {
         let mut shop = Self::bare(ports, journal.session.contract.clone());
+        shop.blind = journal.blind.clone();
         shop.task = String::from_utf8_lossy(&journal.input).into_owned();
         let turn = journal.session.turn.as_ref();
         if let Some(base) = turn.and_then(|turn| turn.base.as_ref())
@@ -127,6 +130,7 @@ impl<'p> Workshop<'p> {
             made: None,
             seconds: BTreeMap::new(),
             task: String::new(),
+            blind: None,
             contract,
             transcript: None,
             encoded: BTreeMap::new(),
@@ -172,13 +176,25 @@ impl<'p> Workshop<'p> {
         let Some(turn) = turn else { return };
         for (index, _) in (0_u32..).zip(&turn.calls) {
             if let Some(call) = transcript.call(index) {
-                let spec = countersign_tools::parse(&call.name, &call.arguments, &self.names);
+                let spec = self.parse(call);
                 for attempt in 0..=turn.tries.get(&(turn.step, index + 1)).copied().unwrap_or(0) {
                     let effect = EffectId { turn: turn.id, step: turn.step, slot: index + 1, attempt };
                     self.calls.insert(effect, spec.clone());
                 }
             }
         }
+    }
+
+    /// The digest of a text as the journal names it: nobody can guess the text by it.
+    pub(crate) fn hide(&self, plain: Digest) -> Digest {
+        self.blind.as_ref().map_or(plain, |blind| blind.hide(plain))
+    }
+
+    /// A call of the model's, ready to be planned.
+    pub(crate) fn parse(&self, call: &Call) -> ToolCallSpec {
+        let mut spec = countersign_tools::parse(&call.name, &call.arguments, &self.names);
+        spec.planned.arguments = self.hide(spec.planned.arguments);
+        spec
     }
 
     /// Ends every cell. Nothing that this process started is left.

@@ -43,6 +43,12 @@ pub const MAX_FILES: usize = 100_000;
 /// The deepest that a file may lie: `tree/pre/DIGEST` has three components.
 pub const MAX_DEPTH: usize = 3;
 
+/// Whether nothing in this file was said or written in the run, so that its digest can be shown to anybody.
+#[must_use]
+pub fn is_without_texts(path: &str) -> bool {
+    [HEADER, JOURNAL, BASE_MANIFEST, FINAL_MANIFEST, PATCH].contains(&path)
+}
+
 /// What a file is for. What has no role does not belong into a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {

@@ -13,7 +13,7 @@
 //! let trust = TrustFile::read("version = 1\n")?;
 //! let policy = Policy::read("version = 1\nrequire = \"verified\"\nmin_strength = \"ids\"\n")?;
 //! let now = parse_rfc3339("2026-12-01T00:00:00Z").unwrap_or_default();
-//! let dir = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/v1.bundle"));
+//! let dir = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/v2.bundle"));
 //! let report = verify(dir, &Options { trust: &trust, policy: &policy, now, verdicts: &[] })?;
 //! assert!(report.intact(), "nothing in it was touched");
 //! assert!(!report.accepted(), "and nobody in the trust file vouches for it");

@@ -12,7 +12,11 @@ use support::fixture::{self, Fixture, files_of, verify_it, verify_with};
 use support::{Repo, git_is_here};
 
 fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1.bundle")
+    stored("v2.bundle")
+}
+
+fn stored(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
 fn updates() -> bool {
@@ -31,11 +35,11 @@ fn the_fixtures_patch_is_what_git_makes() {
     assert_eq!(String::from_utf8_lossy(&patch), String::from_utf8_lossy(fixture::PATCH));
 }
 
-/// A bundle of format 1 is written as ever and stays readable for ever. A change of format is a format of its own.
+/// A bundle is written as ever and stays readable for ever. A change of format is a format of its own.
 #[test]
 fn the_golden_bundle_is_written_byte_for_byte_and_verifies() {
     let dir = tempfile::tempdir().unwrap();
-    let written = Fixture::golden().write(dir.path());
+    let written = Fixture::default().write(dir.path());
     if updates() {
         let _ = std::fs::remove_dir_all(golden());
         for (path, bytes) in files_of(&written.path) {
@@ -57,6 +61,43 @@ fn the_golden_bundle_is_written_byte_for_byte_and_verifies() {
     assert_eq!(report.passed_by, ["desk"]);
     assert!(report.accepted());
     insta::assert_json_snapshot!(report);
+}
+
+/// `v1.bundle` is of before journals were held against their turn, `v1-told.bundle` of before texts were hidden: the turn's
+/// statement is `turn:1`, names every file, and the task by its plain digest. Never make them anew.
+#[test]
+fn bundles_of_before_verify_for_ever() {
+    for name in ["v1.bundle", "v1-told.bundle"] {
+        let bundle = stored(name);
+        let report = verify_it(&bundle);
+        assert_eq!((report.findings.as_slice(), report.failures.as_slice()), (&[][..], &[][..]), "{name}");
+        assert_eq!(report.passed_by, ["desk"], "{name}");
+        let sealed = std::fs::read(bundle.join("statements/turn.sigstore.json")).unwrap();
+        let turn = String::from_utf8(countersign_proof::dsse::open(&sealed).unwrap().payload).unwrap();
+        let plain = countersign_types::Digest::of(b"task").to_string();
+        assert!(turn.contains("predicate:turn:1") && turn.contains(&plain), "{turn}");
+        // And it still falls apart when it is touched.
+        let dir = tempfile::tempdir().unwrap();
+        for (path, mut bytes) in files_of(&bundle) {
+            let at = dir.path().join(&path);
+            std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+            if path == "transcript.jsonl" {
+                bytes[0] ^= 1;
+            }
+            std::fs::write(at, bytes).unwrap();
+        }
+        let path = "transcript.jsonl".to_owned();
+        assert!(verify_it(dir.path()).findings.contains(&Finding::Digest { path }), "{name}");
+    }
+}
+
+/// A session that began before texts were hidden, and was ended by this program: its journal is as it is.
+#[test]
+fn a_session_without_a_blind_has_a_bundle_that_verifies() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = verify_it(&Fixture { hides: false, ..Fixture::default() }.write(dir.path()).path);
+    assert_eq!(report.findings, []);
+    assert!(report.accepted());
 }
 
 /// What each statement says, for people who read a change of format.

@@ -9,7 +9,7 @@ what `countersign verify` answers without a policy, with the same words for find
 
 Exit code 0: accepted. 2: not. 1: it could not be told (a package is missing, a wrong argument).
 """
-import argparse, base64, datetime, hashlib, json, os, re, stat, struct, subprocess, sys, tempfile, tomllib
+import argparse, base64, datetime, hashlib, hmac, json, os, re, stat, struct, subprocess, sys, tempfile, tomllib
 
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import UnverifiedSignatureError
@@ -40,9 +40,9 @@ REASONS = {  # by outcome, with its exit code
     "host_failure": (13, "disk_full store cell_died"),
 }
 TYPES = {
-    "turn": "urn:countersign:predicate:turn:1", "provenance": "https://slsa.dev/provenance/v1",
-    "verdict": "https://slsa.dev/verification_summary/v1",
-    "test-result": "https://in-toto.io/attestation/test-result/v0.1",
+    "turn": ("urn:countersign:predicate:turn:2", "urn:countersign:predicate:turn:1"),
+    "provenance": ("https://slsa.dev/provenance/v1",), "verdict": ("https://slsa.dev/verification_summary/v1",),
+    "test-result": ("https://in-toto.io/attestation/test-result/v0.1",),
 }
 STATEMENT, ENVELOPE = "application/vnd.in-toto+json", "application/vnd.dev.sigstore.bundle.v0.3+json"
 SPKI = bytes.fromhex("302a300506032b6570032100")
@@ -407,7 +407,7 @@ class Bundle:
         if self.sums.get("bundle.json", sha256(header)) != sha256(header):
             self.tell("digest")
         self.header = parse(header, canonical=True)
-        if not HEADER(self.header) or self.header["format"] != "countersign.bundle/1":
+        if not HEADER(self.header) or self.header["format"] not in ("countersign.bundle/2", "countersign.bundle/1"):
             raise Wrong("json")
         self.signed = self.header["signing"]["kind"] == "signed"
         for path in list(self.files):
@@ -588,20 +588,40 @@ class Bundle:
             if any(path.startswith("statements/") and path not in [*dict(listed), own] for path in self.files):
                 self.tell("statement_unlisted")
         self.told = False
+        self.spoken()
         self.journal(turn)
         if turn:
             self.check_turn(turn, prov, verdict)
-        if not all(map(is_object, re.findall(rb"[^\n]*\n|[^\n]+", self.data.get("transcript.jsonl", b"")))):
-            self.tell("json")
 
-    def check_turn(self, turn, prov, verdict):
-        parts = {path: digest.removeprefix("sha256:") for path, digest in turn["parts"].items()}
-        for path, digest in parts.items():
-            if self.digest(path) != digest:
+    def spoken(self):
+        """What the transcript says that is signed elsewhere: the session's blind and the sha256 of its task."""
+        self.blind = self.task = None
+        blind, task = None, None
+        for line in re.findall(rb"[^\n]*\n|[^\n]+", self.data.get("transcript.jsonl", b"")):
+            if not is_object(line):
+                return self.tell("json")
+            value = parse(line[:-1], canonical=False)
+            role, said = value.get("role"), value.get("text")
+            if role == "blind" and blind is None and text(said) and re.fullmatch("[0-9a-f]{64}", said):
+                blind = bytes.fromhex(said)
+            elif role == "task" and task is None and text(said):
+                task = sha256(said.encode())
+        self.blind, self.task = blind, task
+
+    def check_parts(self, turn, prov):
+        parts = [(path, digest.removeprefix("sha256:")) for path, digest in turn["parts"].items()]
+        if prov:
+            more = [*prov["runDetails"]["byproducts"], prov["buildDefinition"]["internalParameters"]["config"]]
+            parts += [(thing["name"], sha(thing)) for thing in more if "name" in thing]
+        for path, digest in parts:
+            if self.digest(path) is None or self.digest(path) != digest:
                 self.tell("part_changed" if self.digest(path) else "part_missing")
         outside = re.compile(r"statements/|tree/pre/|SHA256SUMS(\.sig)?$")
-        if any(path not in parts and not outside.match(path) for path in self.files):
+        if prov and any(path not in dict(parts) and not outside.match(path) for path in self.files):
             self.tell("part_unlisted")
+
+    def check_turn(self, turn, prov, verdict):
+        self.check_parts(turn, prov)
         verified, status = turn["outcome"] == "verified", {key: gate["status"] for key, gate in turn["gates"].items()}
         code, reasons = REASONS[turn["outcome"]]
         good = not (self.signed and turn["tier"] == "host") and turn["network"] in (None, "none", "host")
@@ -659,7 +679,10 @@ class Bundle:
             strip = lambda digest: digest and digest.removeprefix("sha256:")
             good &= build["buildType"] == "urn:countersign:build-type:turn:1"
             good &= sha(named(inputs, "contract")) == strip(turn["contract"])
-            good &= sha(named(inputs, "task")) == strip(turn["task"])
+            task = sha(named(inputs, "task"))
+            hidden = task and self.blind and hmac.digest(self.blind, bytes.fromhex(task), "sha256").hex()
+            good &= turn["task"] is None or strip(turn["task"]) in (task, hidden)
+            good &= not (self.blind and task) or self.task == task
             good &= sha(named(deps, "tree/base.manifest")) == strip(turn["base_tree"])
             good &= build["internalParameters"]["models"] == turn["models"]
         if verdict:

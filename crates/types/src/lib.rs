@@ -5,6 +5,7 @@
 //! or the environment; every type that is written to disk or wire says so and has one textual form.
 #![forbid(unsafe_code)]
 
+mod blind;
 mod canonical;
 mod cell;
 mod digest;
@@ -14,6 +15,7 @@ mod outcome;
 mod tier;
 mod units;
 
+pub use blind::Blind;
 pub use canonical::canonical_json;
 pub use cell::{
     CELL_PROTOCOL, Captured, CellLaunch, CellRequest, CellResponse, JobEnd, JobLimits, JobReceipt, JobSpec,

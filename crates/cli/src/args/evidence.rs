@@ -9,32 +9,34 @@ use super::{JudgeArgs, Network, Require, TextOrJson, TraceMode, strength};
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// The bundle's directory, `NAME.bundle`
-    #[arg(value_name = "DIR")]
-    pub(crate) bundle: PathBuf,
+    /// The bundle's directory, `NAME.bundle`; without it, only what --revealed names is checked
+    #[arg(value_name = "DIR", required_unless_present = "revealed")]
+    pub(crate) bundle: Option<PathBuf>,
     /// Keys whose signatures count [default: those of `countersign key trust`]
     #[arg(long, value_name = "FILE")]
     pub(crate) trusted_keys: Option<PathBuf>,
     /// Accept only a turn that ended as `verified`
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, requires = "bundle")]
     pub(crate) require: Option<Require>,
     /// The weakest strength that is accepted: exit_code, red_before, ids, canary, held_out
-    #[arg(long, value_name = "STRENGTH", value_parser = strength)]
+    #[arg(long, value_name = "STRENGTH", value_parser = strength, requires = "bundle")]
     pub(crate) min_strength: Option<StrengthLevel>,
     /// What else is asked of the bundle, as a TOML file; docs/evidence.md has its keys
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "bundle")]
     pub(crate) policy: Option<PathBuf>,
     /// The verdict of another verifier about this bundle; repeatable
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "bundle")]
     pub(crate) verdict: Vec<PathBuf>,
     /// The bundle's base has to be what this repository holds as its base commit, or this directory as it is; git runs
     /// in a sandbox
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", requires = "bundle")]
     pub(crate) repo: Option<PathBuf>,
     /// The tree that was judged has to be this revision's, byte for byte
     #[arg(long, value_name = "REV", requires = "repo")]
     pub(crate) head: Option<String>,
-    /// What was shown of the journal by `show --reveal`; its commitment has to be in the bundle; repeatable
+    /// What was shown of the journal by `show --reveal`; its commitment has to be in the bundle. Without a bundle, a
+    /// directory of `show --reveal --out`: a part of the evidence, checked against the journal that its runner signed;
+    /// repeatable
     #[arg(long, value_name = "FILE")]
     pub(crate) revealed: Vec<PathBuf>,
     #[arg(long, value_enum, default_value_t = TextOrJson::Text)]

@@ -44,6 +44,10 @@ pub(crate) struct ShowArgs {
     /// number, and the payload's name where it has several. Everything else stays hidden
     #[arg(long, value_name = "EVENT[:NAME]")]
     pub(crate) reveal: Option<String>,
+    /// Write the payload into this new directory, with the journal's lines and the signed statement of the turn, to be
+    /// handed to somebody who is to see nothing else: `verify --revealed DIR` checks it without the bundle
+    #[arg(long, value_name = "DIR", requires = "reveal")]
+    pub(crate) out: Option<PathBuf>,
     #[arg(long, value_enum, default_value_t = ShowFormat::Text)]
     pub(crate) format: ShowFormat,
 }

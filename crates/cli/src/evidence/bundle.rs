@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use countersign_engine::{Records, RoomRecord, View};
+use countersign_engine::{Records, RoomRecord, TranscriptEntry, View};
 use countersign_gates::RoomRole;
 use countersign_proof::bundle::{
     BundleInput, RanFacts, Room, Signing, Source, TreeInput, TurnFacts, UnsignedReason, WriteError, Written,
@@ -58,8 +58,16 @@ async fn made(home: &Home, result: &mut RunResult) -> Result<Option<Written>, St
         (Err(why), _) => Signing::Unsigned { reason: UnsignedReason::SignerFailed, detail: why },
     };
     let lines: Vec<u8> = records.lines.iter().flat_map(|line| [line.as_bytes(), b"\n"].concat()).collect();
+    // With it the transcript can be held against the journal; who has the journal alone can guess nothing by it.
+    let blind = records.blind.as_ref().map(|blind| TranscriptEntry {
+        seq: 1,
+        at: view.created_at,
+        role: "blind",
+        effect: None,
+        text: blind.hex(),
+    });
     let mut spoken = Vec::new();
-    for entry in transcript.into_iter().map(crate::show::Entry::from) {
+    for entry in blind.into_iter().chain(transcript).map(crate::show::Entry::from) {
         serde_json::to_writer(&mut spoken, &entry).map_err(|e| text(&e))?;
         spoken.push(b'\n');
     }
@@ -68,7 +76,7 @@ async fn made(home: &Home, result: &mut RunResult) -> Result<Option<Written>, St
     let config = json!({ "settings": settings, "contract": contract }).to_string();
     let shown = serde_json::to_vec(result).map_err(|e| text(&e))?;
     let input = BundleInput {
-        turn: turn_facts(&view, result, ended_at),
+        turn: turn_facts(&view, result, ended_at, records.task),
         ran: ran_facts(&view),
         rooms: rooms(&view, &records),
         result: &shown,
@@ -114,7 +122,12 @@ fn trees(
     Ok(Some((read(&base)?, read(&sealed)?, patch)))
 }
 
-fn turn_facts(view: &View, result: &RunResult, ended_at: countersign_types::Millis) -> TurnFacts {
+fn turn_facts(
+    view: &View,
+    result: &RunResult,
+    ended_at: countersign_types::Millis,
+    queued: Option<Digest>,
+) -> TurnFacts {
     use countersign_types::{Outcome, Reason};
     let contract = view.session.as_ref().map(|session| &session.contract);
     let (outcome, reason) = view.outcome.unwrap_or((Outcome::HostFailure, Reason::Store));
@@ -152,6 +165,7 @@ fn turn_facts(view: &View, result: &RunResult, ended_at: countersign_types::Mill
             .collect(),
         contract: result.contract,
         task: result.task_digest,
+        queued: queued.filter(|_| result.task_digest.is_some()),
         base_commit: view.base_commit.clone(),
         trust: contract.map(|contract| contract.trust),
         network: contract.map(|contract| {
@@ -164,7 +178,11 @@ fn turn_facts(view: &View, result: &RunResult, ended_at: countersign_types::Mill
         tier: view.tier,
         observed: view.observed.iter().copied().collect(),
         usage: usage.into_iter().chain(reviewer).collect(),
-        degraded: view.degraded.clone(),
+        // Their words may be the run's.
+        degraded: match view.degraded.len() {
+            0 => Vec::new(),
+            notes => vec![format!("{notes} told in result.json")],
+        },
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod bundle;
 mod compared;
+mod excerpt;
 mod keys;
 mod place;
 mod replay;
@@ -9,6 +10,7 @@ mod reveal;
 mod verify;
 
 pub(crate) use self::bundle::{attach, named};
+pub(crate) use self::excerpt::hand_over;
 pub(crate) use self::keys::{KEY_TEXT as SIGNING_KEY, key};
 pub(crate) use self::replay::replay_check;
 pub(crate) use self::reveal::reveal;

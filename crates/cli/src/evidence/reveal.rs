@@ -18,15 +18,18 @@ const SCHEMA: &str = "countersign.revealed/1";
 /// The largest file of this kind, bytes.
 pub(super) const MAX_REVEALED: u64 = 128 << 20;
 
+/// What hides every text that the journal names. Shown, it would let all of them be guessed.
+const BLIND: &str = "blind";
+
 /// What `show --reveal` writes. `sha256(salt || bytes)` is the commitment in the event's line, and the line is in the
 /// journal whose head the bundle signs.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Revealed {
+struct Revealed {
     schema: String,
-    pub(super) session: SessionId,
-    pub(super) seq: u64,
-    pub(super) name: String,
+    session: SessionId,
+    seq: u64,
+    name: String,
     /// Hexadecimal.
     salt: String,
     /// `sha256:` and 64 hexadecimal digits.
@@ -60,7 +63,12 @@ pub(crate) fn reveal(id: &SessionId, what: &str) -> Result<String, Refusal> {
                 "session {id} has no event {seq}: `countersign events {id}` lists them"
             )));
         };
-        let names: Vec<&str> = event.payloads.keys().map(String::as_str).collect();
+        if name == Some(BLIND) {
+            return Err(Refusal::usage(format!(
+                "the payload `{BLIND}` of event {seq} is not shown: it hides all other texts of session {id}"
+            )));
+        }
+        let names: Vec<&str> = event.payloads.keys().map(String::as_str).filter(|name| *name != BLIND).collect();
         let name = match (name, names.as_slice()) {
             (Some(name), _) if names.contains(&name) => name,
             (None, [only]) => only,
@@ -100,12 +108,15 @@ pub(crate) fn reveal(id: &SessionId, what: &str) -> Result<String, Refusal> {
     })
 }
 
-/// Holds what was revealed against a bundle's journal. `Err` says why it is not of it.
-pub(super) fn check(file: &[u8], journal: &[u8]) -> Result<Revealed, String> {
+/// Holds what was revealed against the journal of a session: which payload it is, or why it is not of it.
+pub(super) fn check(file: &[u8], journal: &[u8], session: &SessionId) -> Result<String, String> {
     let shown: Revealed =
         serde_json::from_slice(file).map_err(|error| format!("it is no `show --reveal`: {error}"))?;
     if shown.schema != SCHEMA {
         return Err(format!("its schema is not {SCHEMA}"));
+    }
+    if shown.session != *session {
+        return Err("it is of another session".to_owned());
     }
     let salt = unhex(&shown.salt).ok_or("its salt is not hexadecimal")?;
     let decoded;
@@ -119,13 +130,13 @@ pub(super) fn check(file: &[u8], journal: &[u8]) -> Result<Revealed, String> {
     };
     let at = usize::try_from(shown.seq.saturating_sub(1)).unwrap_or(usize::MAX);
     let line = journal.split(|byte| *byte == b'\n').nth(at).filter(|line| !line.is_empty());
-    let line = line.ok_or_else(|| format!("the bundle's journal has no event {}", shown.seq))?;
-    // It is shown for people; what counts is the bundle's own.
+    let line = line.ok_or_else(|| format!("the journal has no event {}", shown.seq))?;
+    // It is shown for people; what counts is the journal's own.
     if line != shown.event.get().as_bytes() {
-        return Err(format!("event {} of the bundle's journal has another line", shown.seq));
+        return Err(format!("event {} of the journal has another line", shown.seq));
     }
     journal::check_reveal(line, &shown.name, &salt, bytes).map_err(|error| error.to_string())?;
-    Ok(shown)
+    Ok(format!("event {}, payload {}: it is what the journal committed to", shown.seq, shown.name))
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {

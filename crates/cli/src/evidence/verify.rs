@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use countersign_engine::Clock as _;
+use countersign_proof::TrustFile;
 use countersign_proof::layout::JOURNAL;
 use countersign_proof::verify::{
     LIMITS, Options, Policy, Report, SignatureState, contents, verify as verify_bundle,
@@ -11,7 +12,7 @@ use countersign_types::Reason;
 
 use super::place::Held;
 use super::reveal::{MAX_REVEALED, check as check_revealed};
-use super::{keys, place};
+use super::{excerpt, keys, place};
 use crate::args::{Format, TextOrJson, VerifyArgs};
 use crate::home::Home;
 use crate::ports::MachineClock;
@@ -25,9 +26,10 @@ const MAX_POLICY: u64 = 256 << 10;
 
 pub(crate) fn verify(args: &VerifyArgs) -> u8 {
     let format = if args.format == TextOrJson::Json { Format::Json } else { Format::Text };
-    match report(args).and_then(|report| Ok((beside(args, &report)?, report))) {
+    let Some(bundle) = &args.bundle else { return excerpt::verify(args, format) };
+    match report(args, bundle).and_then(|report| Ok((beside(args, bundle, &report)?, report))) {
         Ok((beside, report)) => {
-            show(args.format, &args.bundle, &report, &beside);
+            show(args.format, bundle, &report, &beside);
             if report.accepted() && beside.fits() { exit::DONE } else { exit::NEGATIVE }
         }
         Err(refusal) => render::refused(format, &refusal),
@@ -57,41 +59,42 @@ impl Beside {
 }
 
 /// Only of a bundle that is intact; of another one there is nothing to hold anything against.
-fn beside(args: &VerifyArgs, report: &Report) -> Result<Beside, Refusal> {
+fn beside(args: &VerifyArgs, bundle: &Path, report: &Report) -> Result<Beside, Refusal> {
     let mut out = Beside { verdicts: args.verdict.clone(), ..Beside::default() };
     let Some(claims) = report.claims.as_ref().filter(|_| report.intact()) else { return Ok(out) };
     if let Some(repo) = &args.repo {
-        out.trees.push(place::base(&args.bundle, report, claims, repo)?);
+        out.trees.push(place::base(bundle, report, claims, repo)?);
         if let Some(rev) = &args.head {
-            out.trees.push(place::head(&args.bundle, report, repo, rev)?);
+            out.trees.push(place::head(bundle, report, repo, rev)?);
         }
     }
     if args.revealed.is_empty() {
         return Ok(out);
     }
-    let mut parts = contents(&args.bundle, report, &[JOURNAL])
-        .map_err(|error| Refusal::usage(format!("{}: {error}", args.bundle.display())))?;
+    let mut parts = contents(bundle, report, &[JOURNAL])
+        .map_err(|error| Refusal::usage(format!("{}: {error}", bundle.display())))?;
     let journal = parts.remove(JOURNAL).unwrap_or_default();
     for path in &args.revealed {
-        let bytes = files::read_regular(path, MAX_REVEALED)
-            .map_err(|what| Refusal::usage(format!("--revealed {}: {what}", path.display())))?;
-        out.revealed.push(match check_revealed(&bytes, &journal) {
-            Ok(shown) if shown.session == claims.session => Ok(format!(
-                "event {}, payload {}: it is what the journal committed to",
-                shown.seq, shown.name
-            )),
-            Ok(_) => Err(format!("{}: it is of another session", path.display())),
-            Err(why) => Err(format!("{}: {why}", path.display())),
-        });
+        // Of a directory that was made to be handed over, the payload; the bundle has the rest of it.
+        let file = if path.is_dir() { path.join(excerpt::REVEALED) } else { path.clone() };
+        let bytes = files::read_regular(&file, MAX_REVEALED)
+            .map_err(|what| Refusal::usage(format!("--revealed {}: {what}", file.display())))?;
+        let checked = check_revealed(&bytes, &journal, &claims.session);
+        out.revealed.push(checked.map_err(|why| format!("{}: {why}", path.display())));
     }
     Ok(out)
 }
 
-fn report(args: &VerifyArgs) -> Result<Report, Refusal> {
-    let trust = match &args.trusted_keys {
-        Some(path) => keys::read_trust(path)?,
-        None => keys::trusted(&home::path()?)?,
-    };
+/// The keys whose signatures count.
+pub(super) fn trust(args: &VerifyArgs) -> Result<TrustFile, Refusal> {
+    match &args.trusted_keys {
+        Some(path) => keys::read_trust(path),
+        None => keys::trusted(&home::path()?),
+    }
+}
+
+fn report(args: &VerifyArgs, bundle: &Path) -> Result<Report, Refusal> {
+    let trust = trust(args)?;
     let mut policy = match &args.policy {
         Some(path) => policy(path)?,
         None => Policy::default(),
@@ -106,10 +109,10 @@ fn report(args: &VerifyArgs) -> Result<Report, Refusal> {
                 .map_err(|what| Refusal::usage(format!("--verdict {}: {what}", path.display())))
         })
         .collect::<Result<Vec<_>, _>>()?;
-    is_bundle(&args.bundle)?;
+    is_bundle(bundle)?;
     let options = Options { trust: &trust, policy: &policy, now: MachineClock.now(), verdicts: &verdicts };
-    verify_bundle(&args.bundle, &options).map_err(|error| {
-        Refusal::usage(format!("{} cannot be read as a bundle's directory: {error}", args.bundle.display()))
+    verify_bundle(bundle, &options).map_err(|error| {
+        Refusal::usage(format!("{} cannot be read as a bundle's directory: {error}", bundle.display()))
     })
 }
 

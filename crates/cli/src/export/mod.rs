@@ -4,17 +4,15 @@ mod delivered;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use countersign_engine::{Records, View};
 use countersign_types::{Digest, Outcome, Reason, SessionId};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::Serialize;
 
 use crate::args::{ExportArgs, Format, TextOrJson};
 use crate::home::Home;
+use crate::package::{Package, sync, unwritable};
 use crate::refusal::Refusal;
 use crate::result::{RESULT_SCHEMA, RunResult};
 use crate::run::{self, session};
@@ -125,7 +123,7 @@ fn execute(args: &ExportArgs) -> Result<Index, Refusal> {
         )));
     }
     let bundle =
-        result.bundle.as_deref().map(|bundle| package.bundle(&home, Path::new(bundle))).transpose()?;
+        result.bundle.as_deref().map(|bundle| bundle_into(&package, &home, Path::new(bundle))).transpose()?;
     let mut package = package;
     if let Some(bytes) = &patch {
         package.write(PATCH, bytes)?;
@@ -200,71 +198,18 @@ fn damaged(what: String) -> Refusal {
     Refusal::new(Reason::Store, what)
 }
 
-/// A directory beside the one that will be, gone again unless it is published.
-#[derive(Debug)]
-struct Package {
-    dir: tempfile::TempDir,
-    /// Names with the sha256 of their bytes.
-    files: BTreeMap<String, String>,
-}
-
-impl Package {
-    fn new(target: &Path) -> Result<Self, Refusal> {
-        let parent =
-            target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let dir = tempfile::Builder::new().prefix(".countersign-export-").tempdir_in(parent);
-        let dir = dir.map_err(|error| unwritable(target, &error))?;
-        Ok(Self { dir, files: BTreeMap::new() })
+/// Copies a bundle that still fits together, and gives its name.
+fn bundle_into(package: &Package, home: &Home, bundle: &Path) -> Result<String, Refusal> {
+    if !evidence::is_intact(home, bundle)? {
+        return Err(damaged(format!(
+            "the bundle {} was changed since it was written; `countersign verify` says how",
+            bundle.display()
+        )));
     }
-
-    fn write(&mut self, name: &str, bytes: &[u8]) -> Result<(), Refusal> {
-        let path = self.dir.path().join(name);
-        put(&path, bytes).map_err(|error| unwritable(&path, &error))?;
-        self.files.insert(name.to_owned(), Digest::of(bytes).hex());
-        Ok(())
-    }
-
-    /// Copies a bundle that still fits together, and gives its name.
-    fn bundle(&self, home: &Home, bundle: &Path) -> Result<String, Refusal> {
-        if !evidence::is_intact(home, bundle)? {
-            return Err(damaged(format!(
-                "the bundle {} was changed since it was written; `countersign verify` says how",
-                bundle.display()
-            )));
-        }
-        let name = bundle.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let target = self.dir.path().join(&name);
-        copy(bundle, &target).map_err(|error| unwritable(&target, &error))?;
-        Ok(name)
-    }
-
-    /// Puts the package where it belongs. False: something is there by now.
-    fn publish(self, target: &Path) -> Result<bool, Refusal> {
-        let from = self.dir.path();
-        sync(from).map_err(|error| unwritable(from, &error))?;
-        match renameat_with(CWD, from, CWD, target, RenameFlags::NOREPLACE) {
-            Ok(()) => {
-                // It has another name now, which nobody removes.
-                let _moved = self.dir.keep();
-                if let Some(parent) = target.parent() {
-                    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-                    sync(parent).map_err(|error| unwritable(target, &error))?;
-                }
-                Ok(true)
-            }
-            Err(rustix::io::Errno::EXIST) => Ok(false),
-            Err(why) => Err(unwritable(target, &why.into())),
-        }
-    }
-}
-
-fn put(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+    let name = bundle.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let target = package.path().join(&name);
+    copy(bundle, &target).map_err(|error| unwritable(&target, &error))?;
+    Ok(name)
 }
 
 /// Copies directories and regular files, which is all that an intact bundle has.
@@ -285,15 +230,4 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
         sync(&to)?;
     }
     Ok(())
-}
-
-fn sync(dir: &Path) -> std::io::Result<()> {
-    fs::File::open(dir)?.sync_all()
-}
-
-fn unwritable(path: &Path, error: &std::io::Error) -> Refusal {
-    if error.kind() == std::io::ErrorKind::StorageFull {
-        return Refusal::new(Reason::DiskFull, format!("{} cannot be written: {error}", path.display()));
-    }
-    Refusal::usage(format!("{} cannot be written: {error}; name a new directory elsewhere", path.display()))
 }

@@ -4,13 +4,17 @@ use serde::{Deserialize, Serialize};
 use crate::key::{KeyId, PublicKey};
 use crate::sign::Signer;
 
-pub const FORMAT: &str = "countersign.bundle/1";
+/// What is written.
+pub const FORMAT: &str = "countersign.bundle/2";
+
+/// What was written once, and is read for ever: the turn's statement named every file, and the task by its plain digest.
+pub const EARLIER_FORMATS: &[&str] = &["countersign.bundle/1"];
 
 /// `bundle.json`: which turn this is about and how it is signed. Nothing in it is believed on its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// [`FORMAT`].
+    /// [`FORMAT`], or one of [`EARLIER_FORMATS`].
     pub format: String,
     pub session: SessionId,
     pub turn: u32,

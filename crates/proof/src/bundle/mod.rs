@@ -13,7 +13,7 @@ use countersign_types::{
 };
 use serde_json::Value;
 
-pub use header::{FORMAT, Header, SignerName, Signing as SigningNote, UnsignedReason};
+pub use header::{EARLIER_FORMATS, FORMAT, Header, SignerName, Signing as SigningNote, UnsignedReason};
 pub use write::{WriteError, Written, write};
 
 use crate::sign::Signer;
@@ -69,7 +69,7 @@ pub struct BundleInput<'a> {
     pub config: &'a [u8],
     /// The session's lines from the first to the one that ended the turn, each with a newline behind it.
     pub journal: &'a dyn Source,
-    /// The redacted transcript; None where no model was asked.
+    /// The redacted transcript, the session's blind in it; None where nothing was said.
     pub transcript: Option<&'a dyn Source>,
     /// None where nothing was sealed.
     pub tree: Option<TreeInput<'a>>,
@@ -112,7 +112,10 @@ pub struct TurnFacts {
     /// Gates that are missing here are `absent`.
     pub gates: BTreeMap<GateKey, GateFacts>,
     pub contract: Option<Digest>,
+    /// The sha256 of the task.
     pub task: Option<Digest>,
+    /// The task as the journal's `turn_queued` names it; None where the journal names none.
+    pub queued: Option<Digest>,
     pub base_commit: Option<String>,
     pub trust: Option<Trust>,
     pub network: Option<String>,

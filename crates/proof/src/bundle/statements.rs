@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use countersign_types::{Digest, GateKey, GateStatus};
 
 use super::{BundleInput, Room, TurnFacts};
-use crate::layout::{BASE_MANIFEST, CONFIG, FINAL_MANIFEST, JOURNAL, PATCH};
+use crate::layout::{BASE_MANIFEST, CONFIG, FINAL_MANIFEST, JOURNAL, PATCH, is_without_texts};
 use crate::statement::{
     BUILD_TYPE, BUILDER, BuildDefinition, Builder, ExternalParameters, GateFacts, InternalParameters,
     JournalHead, Metadata, Provenance, Resource, RunDetails, Statement, TestResult, Turn, VERIFIER, Verdict,
@@ -116,7 +116,7 @@ pub(super) fn turn(input: &BundleInput<'_>, copied: &Copied) -> Statement<Turn> 
             strength: facts.strength,
             gates: GateKey::ALL.iter().map(gate).collect(),
             contract: facts.contract,
-            task: facts.task,
+            task: facts.queued,
             base_commit: facts.base_commit.clone(),
             base_tree: digest_of(BASE_MANIFEST),
             final_tree: digest_of(FINAL_MANIFEST),
@@ -129,7 +129,12 @@ pub(super) fn turn(input: &BundleInput<'_>, copied: &Copied) -> Statement<Turn> 
             models: input.ran.models.clone(),
             usage: facts.usage.clone(),
             degraded: facts.degraded.clone(),
-            parts: copied.files.clone(),
+            parts: copied
+                .files
+                .iter()
+                .filter(|(path, _)| is_without_texts(path))
+                .map(|(path, digest)| (path.clone(), *digest))
+                .collect(),
         },
     )
 }

@@ -27,8 +27,10 @@ pub const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
 
 /// What a statement says of its subject.
 pub trait Predicate: Serialize + DeserializeOwned {
-    /// The `predicateType`.
+    /// The `predicateType` that is written.
     const TYPE: &'static str;
+    /// Those that were written once, and are read for ever.
+    const EARLIER: &'static [&'static str] = &[];
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +82,8 @@ impl<P: Predicate> Statement<P> {
         if kind.kind != STATEMENT_TYPE {
             return Err(StatementError::Type);
         }
-        if kind.predicate_type != P::TYPE {
+        let known = kind.predicate_type == P::TYPE || P::EARLIER.contains(&kind.predicate_type.as_str());
+        if !known {
             return Err(StatementError::Predicate(crate::strict::shown(&kind.predicate_type)));
         }
         let statement: Self = read_canonical(bytes)?;

@@ -25,6 +25,8 @@ pub struct Turn {
     /// Each gate of the plan, each with one of five words; only `passed` is a pass.
     pub gates: BTreeMap<GateKey, GateFacts>,
     pub contract: Option<Digest>,
+    /// As the journal names it: hidden by the session's blind. In the first form of this predicate it is the sha256 of
+    /// the task.
     pub task: Option<Digest>,
     pub base_commit: Option<String>,
     pub base_tree: Option<Digest>,
@@ -40,14 +42,18 @@ pub struct Turn {
     pub observed: Vec<TierProperty>,
     pub models: Vec<ModelUsed>,
     pub usage: Vec<RoleUsage>,
-    /// What could not be kept or written; empty when nothing is missing.
+    /// How much could not be kept or written, and where that is told; empty when nothing is missing.
     pub degraded: Vec<String>,
-    /// Every file of the bundle but statements, pre-images (the base manifest names those) and `SHA256SUMS`.
+    /// The files of the bundle that hold none of the run's texts, so that this statement can be handed to somebody who is
+    /// not to guess them: header, journal, manifests and patch. The provenance names the others; statements, pre-images
+    /// (the base manifest names those) and `SHA256SUMS` are in neither.
     pub parts: BTreeMap<String, Digest>,
 }
 
 impl Predicate for Turn {
-    const TYPE: &'static str = "urn:countersign:predicate:turn:1";
+    const TYPE: &'static str = "urn:countersign:predicate:turn:2";
+    /// It named every file in `parts`.
+    const EARLIER: &'static [&'static str] = &["urn:countersign:predicate:turn:1"];
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

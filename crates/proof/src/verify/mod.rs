@@ -6,6 +6,7 @@
 
 mod account;
 mod contents;
+mod excerpt;
 mod extra;
 mod files;
 mod finding;
@@ -25,13 +26,14 @@ use std::path::Path;
 use countersign_types::{Digest, Millis};
 
 pub use contents::{ContentsError, contents};
+pub use excerpt::{EXCERPT_LIMIT, ExcerptReport, excerpt};
 pub use extra::{CountersignError, countersign};
 pub use finding::Finding;
 pub use policy::{KeysAt, Policy, PolicyError, PolicyFailure, SignatureDemand};
 pub use report::{BadVerdict, Claims, Report, SignatureState, SignerSeen};
 pub use sums::read as read_sums;
 
-use crate::bundle::{FORMAT, Header, SigningNote};
+use crate::bundle::{EARLIER_FORMATS, FORMAT, Header, SigningNote};
 use crate::key::TrustFile;
 use crate::layout::{
     BASE_MANIFEST, CONFIG, FINAL_MANIFEST, HEADER, JOURNAL, PATCH, Part, RESULT, SUMS, SUMS_SIGNATURE,
@@ -150,9 +152,9 @@ fn check(files: Files, options: &Options<'_>, findings: &mut Vec<Finding>) -> Re
     report.signers = keys.as_ref().map(signatures::Keys::seen).unwrap_or_default();
     report.claims = read.turn.as_ref().map(|(_, turn)| Claims::of(&turn.predicate));
     report.verdict = read.verdict.as_ref().map(|(_, verdict)| verdict.clone());
-    let journal = stream::all(&bundle, &mut buffer, findings);
+    let stream::Learnt { journal, spoken } = stream::all(&bundle, &mut buffer, findings);
     let tells = journal.as_ref().is_some_and(|(_, account)| account.tells());
-    statements::check(&bundle, &read, tells, &mut buffer, findings);
+    statements::check(&bundle, &read, tells, &spoken, &mut buffer, findings);
     if let (Some((head, account)), Some((_, turn))) = (journal, &read.turn) {
         let signed = turn.predicate.journal;
         if head != signed {
@@ -201,8 +203,12 @@ fn open(files: Files, buffer: &mut Vec<u8>, findings: &mut Vec<Finding>) -> Opti
         findings.push(Finding::Digest { path: HEADER.to_owned() });
     }
     let header = header.map_err(|finding| findings.push(finding)).ok()?;
-    if header.format != FORMAT {
-        let why = format!("format `{}` is not known; this program reads `{FORMAT}`", shown(&header.format));
+    let format = header.format.as_str();
+    if format != FORMAT && !EARLIER_FORMATS.contains(&format) {
+        let why = format!(
+            "format `{}` is not known; this program reads `{FORMAT}` and earlier ones",
+            shown(format)
+        );
         findings.push(Finding::Json { path: HEADER.to_owned(), why });
         return None;
     }

@@ -1,6 +1,6 @@
 //! The files that programs and people read without a signature's help, held against what is signed of the turn.
 
-use countersign_types::{Digest, canonical_json};
+use countersign_types::{Blind, Digest, canonical_json};
 use serde_json::{Value, json};
 
 use super::{Bundle, Finding};
@@ -48,7 +48,7 @@ pub(super) fn result(
             wrong(field);
         }
     }
-    // The golden bundle has none of these.
+    // The first golden bundle has none of these.
     let more = [
         ("strength", json!(turn.strength)),
         ("contract", json!(turn.contract)),
@@ -106,12 +106,34 @@ pub(super) fn config(
     }
 }
 
-/// Every line of a transcript is a JSON object.
-pub(super) fn transcript(path: &str, bytes: &[u8]) -> Option<Finding> {
-    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
-    let good = |line: &[u8]| {
-        line.ends_with(b"\n") && read_unique::<Value>(line).is_ok_and(|value| value.is_object())
-    };
-    let number = lines.position(|line| !good(line))? + 1;
-    Some(Finding::Json { path: path.to_owned(), why: format!("line {number} is no JSON object") })
+/// What a transcript says that is signed elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct Spoken {
+    /// What hides the texts that the journal names.
+    pub(super) blind: Option<Blind>,
+    /// The sha256 of the first task.
+    pub(super) task: Option<Digest>,
+}
+
+/// Every line of a transcript is a JSON object; two of them are remembered.
+pub(super) fn transcript(path: &str, bytes: &[u8]) -> Result<Spoken, Finding> {
+    let mut spoken = Spoken::default();
+    for (number, line) in (1_u64..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
+        let value =
+            read_unique::<Value>(line).ok().filter(|value| line.ends_with(b"\n") && value.is_object());
+        let Some(value) = value else {
+            let why = format!("line {number} is no JSON object");
+            return Err(Finding::Json { path: path.to_owned(), why });
+        };
+        match (value["role"].as_str(), value["text"].as_str()) {
+            (Some("blind"), Some(text)) if spoken.blind.is_none() => {
+                spoken.blind = Blind::from_hex(text).ok();
+            }
+            (Some("task"), Some(text)) if spoken.task.is_none() => {
+                spoken.task = Some(Digest::of(text.as_bytes()));
+            }
+            _ => {}
+        }
+    }
+    Ok(spoken)
 }

@@ -2,11 +2,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_types::{Digest, GateKey, GateStatus, Outcome, Tier};
 
+use super::plain::Spoken;
 use super::signatures::{Keys, open_statement};
 use super::{Bundle, Finding, plain};
 use crate::layout::{
     BASE_MANIFEST, FINAL_MANIFEST, HEADER, JOURNAL, MAX_STATEMENTS, PATCH, Part, SUMS, SUMS_SIGNATURE,
-    StatementPart, part,
+    StatementPart, TRANSCRIPT, part,
 };
 use crate::statement::{
     BUILD_TYPE, Predicate, Provenance, Resource, RoomPurpose, Statement, StatementError, TestOutcome,
@@ -92,11 +93,13 @@ fn parsed<P: Predicate>(path: String, payload: &[u8], findings: &mut Vec<Finding
     }
 }
 
-/// Holds the statements against each other and against the files. `tells`: whether the journal tells a turn.
+/// Holds the statements against each other and against the files. `tells`: whether the journal tells a turn; `spoken`: what
+/// the transcript says that is signed elsewhere.
 pub(super) fn check(
     bundle: &Bundle,
     read: &Statements,
     tells: bool,
+    spoken: &Spoken,
     buffer: &mut Vec<u8>,
     findings: &mut Vec<Finding>,
 ) {
@@ -127,12 +130,12 @@ pub(super) fn check(
     complete(bundle, read, findings);
     if let Some((path, turn)) = &read.turn {
         turn_fits(bundle, path, &turn.predicate, findings);
-        parts(bundle, &turn.predicate, findings);
+        parts(bundle, &turn.predicate, read.provenance.as_ref().map(|(_, said)| &said.predicate), findings);
         rooms(&turn.predicate, read, findings);
         plain::result(bundle, &turn.predicate, tells, buffer, findings);
         plain::config(bundle, &turn.predicate, tells, buffer, findings);
         if let Some((path, provenance)) = &read.provenance {
-            provenance_fits(path, &provenance.predicate, &turn.predicate, findings);
+            provenance_fits(path, &provenance.predicate, &turn.predicate, spoken, findings);
         }
         if let Some((path, verdict)) = &read.verdict {
             verdict_fits(path, &verdict.predicate, &turn.predicate, findings);
@@ -176,18 +179,29 @@ fn complete(bundle: &Bundle, read: &Statements, findings: &mut Vec<Finding>) {
     }
 }
 
-fn parts(bundle: &Bundle, turn: &Turn, findings: &mut Vec<Finding>) {
+/// Every file is named by the turn's statement or by the provenance, and is what they say.
+fn parts(bundle: &Bundle, turn: &Turn, provenance: Option<&Provenance>, findings: &mut Vec<Finding>) {
+    let mut hold = |path: &str, digest: Option<Digest>| match bundle.digest(path) {
+        None => findings.push(Finding::PartMissing { path: shown(path) }),
+        is if is != digest => findings.push(Finding::PartChanged { path: shown(path) }),
+        Some(_) => {}
+    };
     for (path, digest) in &turn.parts {
-        match bundle.digest(path) {
-            None => findings.push(Finding::PartMissing { path: shown(path) }),
-            Some(is) if is != *digest => findings.push(Finding::PartChanged { path: shown(path) }),
-            Some(_) => {}
-        }
+        hold(path, Some(*digest));
+    }
+    // Without it nothing more can be said; that it cannot be read was told.
+    let Some(provenance) = provenance else { return };
+    let config = &provenance.build_definition.internal_parameters.config;
+    let mut also: BTreeSet<&str> = BTreeSet::new();
+    for named in provenance.run_details.byproducts.iter().chain([config]) {
+        let Some(path) = named.name.as_deref() else { continue };
+        hold(path, named.sha256());
+        also.insert(path);
     }
     for path in bundle.files.sizes.keys() {
         let elsewhere = matches!(part(path, bundle.signed), Some(Part::Statement(_) | Part::PreImage(_)));
         let outside = elsewhere || path == SUMS || path == SUMS_SIGNATURE;
-        if !outside && !turn.parts.contains_key(path) {
+        if !outside && !turn.parts.contains_key(path) && !also.contains(path.as_str()) {
             findings.push(Finding::PartUnlisted { path: path.clone() });
         }
     }
@@ -284,20 +298,33 @@ fn rooms(turn: &Turn, read: &Statements, findings: &mut Vec<Finding>) {
     }
 }
 
-fn provenance_fits(path: &str, provenance: &Provenance, turn: &Turn, findings: &mut Vec<Finding>) {
+fn provenance_fits(
+    path: &str,
+    provenance: &Provenance,
+    turn: &Turn,
+    spoken: &Spoken,
+    findings: &mut Vec<Finding>,
+) {
     let definition = &provenance.build_definition;
     let named = |resources: &[Resource], name: &str| {
         resources.iter().find(|resource| resource.name.as_deref() == Some(name)).and_then(Resource::sha256)
     };
     let inputs = &definition.external_parameters.inputs;
+    let task = named(inputs, "task");
+    // The turn names the task as the journal does; a journal of before, or of a run that was refused, hides nothing.
+    let hidden = task.zip(spoken.blind.as_ref()).map(|(plain, blind)| blind.hide(plain));
     let same = definition.build_type == BUILD_TYPE
         && named(inputs, "contract") == turn.contract
-        && named(inputs, "task") == turn.task
+        && (turn.task.is_none() || turn.task == task || turn.task == hidden)
         && named(&definition.resolved_dependencies, BASE_MANIFEST) == turn.base_tree
         && definition.internal_parameters.models == turn.models;
     if !same {
         let why = "contract, task, base or models are not those of the turn".to_owned();
         findings.push(Finding::Contradiction { path: path.to_owned(), why });
+    }
+    if spoken.blind.is_some() && task.is_some() && spoken.task != task {
+        let why = "its task is not the one that was signed".to_owned();
+        findings.push(Finding::Contradiction { path: TRANSCRIPT.to_owned(), why });
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use countersign_types::Digest;
 
 use super::account::Account;
+use super::plain::Spoken;
 use super::tree::{Applied, Plan};
 use super::{Bundle, Finding, plain, tree};
 use crate::journal::Chain;
@@ -25,6 +26,7 @@ struct Shared<'a> {
     findings: Mutex<Vec<Finding>>,
     applied: Mutex<Vec<Applied>>,
     journal: Mutex<Option<(JournalHead, Account)>>,
+    spoken: Mutex<Spoken>,
 }
 
 /// Something to be read, or a new file to be made from the patch alone.
@@ -33,13 +35,15 @@ enum Job<'a> {
     New(usize),
 }
 
-/// Checks every file that was not read before, and the tree. Gives the end of the journal and what it tells when its
-/// chain is whole.
-pub(super) fn all(
-    bundle: &Bundle,
-    buffer: &mut Vec<u8>,
-    findings: &mut Vec<Finding>,
-) -> Option<(JournalHead, Account)> {
+/// What was learnt of the large files.
+pub(super) struct Learnt {
+    /// The end of the journal and what it tells; None: its chain is not whole.
+    pub(super) journal: Option<(JournalHead, Account)>,
+    pub(super) spoken: Spoken,
+}
+
+/// Checks every file that was not read before, and the tree.
+pub(super) fn all(bundle: &Bundle, buffer: &mut Vec<u8>, findings: &mut Vec<Finding>) -> Learnt {
     let sealed = bundle.is_sealed();
     let patch_bytes = if sealed { bundle.load(PATCH, buffer, findings) } else { None };
     let manifest = |path: &str, buffer: &mut Vec<u8>, findings: &mut Vec<Finding>| {
@@ -87,6 +91,7 @@ pub(super) fn all(
         findings: Mutex::default(),
         applied: Mutex::default(),
         journal: Mutex::default(),
+        spoken: Mutex::default(),
     };
     let next = AtomicUsize::new(0);
     let threads =
@@ -107,7 +112,7 @@ pub(super) fn all(
     if let Some(plan) = &plan {
         plan.compare(inner(shared.applied), findings);
     }
-    inner(shared.journal)
+    Learnt { journal: inner(shared.journal), spoken: inner(shared.spoken) }
 }
 
 /// A thread that panicked would have ended the scope already.
@@ -168,11 +173,10 @@ impl Shared<'_> {
         match self.bundle.files.read(path, buffer) {
             Err(finding) => self.tell(finding),
             Ok((_, digest)) if self.bundle.sums.get(path) != Some(&digest) => self.compare(path, digest),
-            Ok((bytes, _)) => {
-                if let Some(finding) = plain::transcript(path, &bytes) {
-                    self.tell(finding);
-                }
-            }
+            Ok((bytes, _)) => match plain::transcript(path, &bytes) {
+                Ok(spoken) => *lock(&self.spoken) = spoken,
+                Err(finding) => self.tell(finding),
+            },
         }
     }
 

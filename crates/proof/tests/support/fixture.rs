@@ -14,8 +14,8 @@ use countersign_proof::verify::{Options, Policy, Report, verify};
 use countersign_proof::{Role, SecretKey, TrustFile, TrustedKey, time::parse_rfc3339};
 use countersign_tree::{Entry, EntryMode, Manifest, TreePath};
 use countersign_types::{
-    Digest, GateKey, GateStatus, Millis, Reason, SessionId, Strength, StrengthLevel, Tier, TierProperty,
-    Trust,
+    Blind, Digest, GateKey, GateStatus, Millis, Reason, SessionId, Strength, StrengthLevel, Tier,
+    TierProperty, Trust,
 };
 use serde_json::{Value, json};
 
@@ -32,6 +32,11 @@ pub const STRANGER: u8 = 3;
 
 pub fn key(seed: u8) -> SecretKey {
     SecretKey::from_seed(&[seed; 32])
+}
+
+/// What hides the texts of the fixture's session.
+pub fn blind() -> Blind {
+    Blind::from_bytes([9; 32])
 }
 
 pub fn at(text: &str) -> Millis {
@@ -88,7 +93,7 @@ pub fn blobs(files: &Files) -> BTreeMap<Digest, Vec<u8>> {
     files.values().map(|(_, bytes)| (Digest::of(bytes), bytes.clone())).collect()
 }
 
-/// A chain of events of the right form that tells nothing of a turn, as in the golden bundle.
+/// A chain of events of the right form that tells nothing of a turn, as in the first golden bundle.
 pub fn journal(session: &str, events: u64) -> Vec<u8> {
     let event = |seq| (1_796_040_000_000 + seq, "effect_completed".to_owned(), json!({"n": seq}));
     chained(session, (1..=events).map(event))
@@ -156,8 +161,8 @@ pub struct Fixture {
     pub verifier: SecretKey,
     pub result_more: usize,
     pub tier: Tier,
-    /// Result, config and journal say only what they must.
-    pub bare: bool,
+    /// The session has a blind. One of before, which a later program ends, has none.
+    pub hides: bool,
 }
 
 impl Default for Fixture {
@@ -176,7 +181,7 @@ impl Default for Fixture {
             verifier: key(VERIFIER),
             result_more: 0,
             tier: Tier::Native,
-            bare: false,
+            hides: true,
         }
     }
 }
@@ -201,12 +206,9 @@ impl Fixture {
                 (GateKey::Fence, gate(GateStatus::Passed, None)),
                 (GateKey::Check, check),
             ]),
-            contract: Some(if self.bare {
-                Digest::of(b"contract")
-            } else {
-                Digest::of(contract().to_string().as_bytes())
-            }),
+            contract: Some(Digest::of(contract().to_string().as_bytes())),
             task: Some(Digest::of(b"task")),
+            queued: Some(if self.hides { blind().hide(Digest::of(b"task")) } else { Digest::of(b"task") }),
             base_commit: Some("0123456789abcdef0123456789abcdef01234567".to_owned()),
             trust: Some(Trust::Reviewed),
             network: Some("none".to_owned()),
@@ -239,11 +241,6 @@ impl Fixture {
         }
     }
 
-    /// What is in the golden bundle: written before journals were held against their turn, and to be read for ever.
-    pub fn golden() -> Self {
-        Self { journal: Some(journal(SESSION, 7)), bare: true, ..Self::default() }
-    }
-
     /// The turn as a session's journal tells it: a first attempt that failed, and the one that the facts are of.
     fn events(&self, facts: &TurnFacts) -> Vec<(u64, String, Value)> {
         let sealed = |tree: Digest| json!({"event": "effect_completed", "result": "seal", "tree": tree, "unsealable": 0});
@@ -260,7 +257,7 @@ impl Fixture {
         let failed = GateFacts { status: GateStatus::Failed, reason: Some(Reason::CheckFailed) };
         let mut all = vec![
             json!({"event": "session_opened", "contract": facts.contract}),
-            json!({"event": "turn_queued", "turn": 1, "input": facts.task, "bytes": 4}),
+            json!({"event": "turn_queued", "turn": 1, "input": facts.queued, "bytes": 4}),
             json!({"event": "effect_completed", "result": "import", "tree": manifest(&self.base).digest(),
                    "commit": facts.base_commit, "entries": self.base.len(), "dirty": 0}),
             json!({"event": "effect_completed", "effect": "1.0.0.1", "result": "open", "tier": facts.tier,
@@ -328,16 +325,21 @@ impl Fixture {
             "answer": "x".repeat(self.result_more),
         });
         let mut config = json!({"settings": [{"name": "network", "source": "flag", "value": "none"}]});
-        if !self.bare {
-            result["strength"] = json!(facts.strength);
-            result["contract"] = json!(facts.contract);
-            result["rescued_from"] = json!(facts.rescued_from);
-            result["base"] = json!({"commit": facts.base_commit, "tree": base.digest()});
-            config["contract"] = contract();
-        }
+        result["strength"] = json!(facts.strength);
+        result["contract"] = json!(facts.contract);
+        result["rescued_from"] = json!(facts.rescued_from);
+        result["base"] = json!({"commit": facts.base_commit, "tree": base.digest()});
+        config["contract"] = contract();
         let (result, config) = (result.to_string(), config.to_string());
         let output = b"running 2 tests\n".to_vec();
-        let transcript = b"{\"role\":\"user\",\"text\":\"[redacted]\"}\n".to_vec();
+        let mut transcript = Vec::new();
+        if self.hides {
+            let line = json!({"role": "blind", "text": blind().hex()});
+            transcript.extend(format!("{line}\n").into_bytes());
+        }
+        for (role, text) in [("task", "task"), ("model", "[redacted]")] {
+            transcript.extend(format!("{}\n", json!({"role": role, "text": text})).into_bytes());
+        }
         let end = if passed { ("exit 0", TestOutcome::Passed) } else { ("exit 101", TestOutcome::Failed) };
         let rooms = [
             (room("base-0", RoomPurpose::Base, None, false, "exit 101"), TestOutcome::Failed, base.digest()),

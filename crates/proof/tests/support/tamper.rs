@@ -244,6 +244,46 @@ pub const ALL: &[Tamper] = &[
         },
     },
     Tamper {
+        name: "the transcript's task changed, insider",
+        told: &["contradiction", "part_changed"],
+        apply: |d| {
+            edit(d, "transcript.jsonl", |text| text.replacen("\"text\":\"task\"", "\"text\":\"tusk\"", 1));
+            insider(d);
+        },
+    },
+    Tamper {
+        name: "the transcript's task changed, by all keys",
+        told: &["contradiction"],
+        apply: |d| {
+            edit(d, "transcript.jsonl", |text| text.replacen("\"text\":\"task\"", "\"text\":\"tusk\"", 1));
+            all_keys(d, |_| (), |_| ());
+        },
+    },
+    Tamper {
+        name: "the transcript's blind changed, by all keys",
+        told: &["contradiction"],
+        apply: |d| {
+            edit(d, "transcript.jsonl", |text| text.replacen("\"text\":\"09", "\"text\":\"0a", 1));
+            all_keys(d, |_| (), |_| ());
+        },
+    },
+    Tamper {
+        name: "the transcript's blind taken away, by all keys",
+        told: &["contradiction"],
+        apply: |d| {
+            edit(d, "transcript.jsonl", |text| text.split_once('\n').unwrap().1.to_owned());
+            all_keys(d, |_| (), |_| ());
+        },
+    },
+    Tamper {
+        name: "a room's output changed, insider",
+        told: &["part_changed"],
+        apply: |d| {
+            edit(d, "rooms/base-0/stdout", |text| text.replacen("2 tests", "3 tests", 1));
+            insider(d);
+        },
+    },
+    Tamper {
         name: "a failure's verdict turned to PASSED, by its verifier",
         told: &["contradiction"],
         apply: |d| {
@@ -878,7 +918,7 @@ pub const ALL: &[Tamper] = &[
         name: "a header of another format, insider",
         told: &["json"],
         apply: |d| {
-            edit(d, "bundle.json", |text| text.replacen("countersign.bundle/1", "countersign.bundle/2", 1));
+            edit(d, "bundle.json", |text| text.replacen("countersign.bundle/2", "countersign.bundle/3", 1));
             insider(d);
         },
     },
@@ -993,7 +1033,7 @@ fn relist(dir: &Path, verdict: &mut Value) {
     }
 }
 
-/// Writes the turn's and then the verdict's statement anew, over what is there now, and signs all of it.
+/// Writes the turn's, the provenance's and then the verdict's statement anew, over what is there now, and signs all of it.
 fn all_keys(dir: &Path, change: impl FnOnce(&mut Value), verdict: impl FnOnce(&mut Value)) {
     let mut turn = payload(dir, TURN);
     change(&mut turn["predicate"]);
@@ -1001,6 +1041,14 @@ fn all_keys(dir: &Path, change: impl FnOnce(&mut Value), verdict: impl FnOnce(&m
         *digest = json!(Digest::of(&fs::read(dir.join(path)).unwrap()));
     }
     seal(dir, TURN, &turn, RUNNER);
+    let mut made = payload(dir, PROVENANCE);
+    let now = |resource: &mut Value| {
+        let path = resource["name"].as_str().unwrap().to_owned();
+        resource["digest"]["sha256"] = json!(Digest::of(&fs::read(dir.join(path)).unwrap()).hex());
+    };
+    now(&mut made["predicate"]["buildDefinition"]["internalParameters"]["config"]);
+    made["predicate"]["runDetails"]["byproducts"].as_array_mut().unwrap().iter_mut().for_each(now);
+    seal(dir, PROVENANCE, &made, RUNNER);
     let mut own = payload(dir, VERDICT);
     verdict(&mut own["predicate"]);
     relist(dir, &mut own);
