@@ -7,6 +7,7 @@ mod repository;
 mod room;
 mod server;
 mod start;
+mod store;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -27,11 +28,12 @@ pub enum Name {
     Start,
     Overhead,
     Room,
+    Store,
     Verify,
 }
 
 impl Name {
-    const ALL: [Self; 4] = [Self::Start, Self::Overhead, Self::Room, Self::Verify];
+    const ALL: [Self; 5] = [Self::Start, Self::Overhead, Self::Room, Self::Store, Self::Verify];
 }
 
 impl FromStr for Name {
@@ -42,9 +44,10 @@ impl FromStr for Name {
             "start" => Ok(Self::Start),
             "overhead" => Ok(Self::Overhead),
             "room" => Ok(Self::Room),
+            "store" => Ok(Self::Store),
             "verify" => Ok(Self::Verify),
             other => Err(Error::new(format!(
-                "no bench `{other}`; there are `start`, `overhead`, `room` and `verify`"
+                "no bench `{other}`; there are `start`, `overhead`, `room`, `store` and `verify`"
             ))),
         }
     }
@@ -115,6 +118,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             Name::Start => start::measure(&place)?,
             Name::Overhead => overhead::measure(&place)?,
             Name::Room => room::measure(&place, workspace)?,
+            Name::Store => store::measure(&place, workspace)?,
             Name::Verify => verify::measure(&place)?,
         });
     }
