@@ -7,6 +7,7 @@ mod repository;
 mod room;
 mod server;
 mod start;
+mod store;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -27,11 +28,17 @@ pub enum Name {
     Start,
     Overhead,
     Room,
+    Store,
+    Postgres,
     Verify,
 }
 
 impl Name {
-    const ALL: [Self; 4] = [Self::Start, Self::Overhead, Self::Room, Self::Verify];
+    const ALL: [Self; 6] =
+        [Self::Start, Self::Overhead, Self::Room, Self::Store, Self::Postgres, Self::Verify];
+
+    /// What the program does on one machine.
+    pub const LOCAL: [Self; 5] = [Self::Start, Self::Overhead, Self::Room, Self::Store, Self::Verify];
 }
 
 impl FromStr for Name {
@@ -42,9 +49,11 @@ impl FromStr for Name {
             "start" => Ok(Self::Start),
             "overhead" => Ok(Self::Overhead),
             "room" => Ok(Self::Room),
+            "store" => Ok(Self::Store),
+            "postgres" => Ok(Self::Postgres),
             "verify" => Ok(Self::Verify),
             other => Err(Error::new(format!(
-                "no bench `{other}`; there are `start`, `overhead`, `room` and `verify`"
+                "no bench `{other}`; there are `start`, `overhead`, `room`, `store`, `postgres` and `verify`"
             ))),
         }
     }
@@ -115,6 +124,8 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             Name::Start => start::measure(&place)?,
             Name::Overhead => overhead::measure(&place)?,
             Name::Room => room::measure(&place, workspace)?,
+            Name::Store => store::measure(&place, workspace)?,
+            Name::Postgres => store::postgres(&place, workspace)?,
             Name::Verify => verify::measure(&place)?,
         });
     }

@@ -15,7 +15,7 @@ cargo xtask COMMAND: the project's chores
   test [--size small|full] [--skip-setup] [FILTER…]
                           set up, build, lint, test, measure; with FILTER only the tests that match
   bench [NAME…] [--factor N] [--size small|full] [--json]
-                          measure and compare with the targets (start, overhead, room, verify); beyond target x N
+                          measure and compare with the targets (start, overhead, room, store, postgres, verify); beyond target x N
                           (default 1) it exits with 1
   bench gate [--format text|json|markdown] [--size small|full] [--gate CMD] [--strace] [--only ID]…
                           play the benchmark of false greens against `countersign gate`, or against any command that

@@ -43,6 +43,17 @@ fn main() {
         group.push(time(|| _ = block_on(store.append(many)).unwrap()));
     }
 
+    // Alone: each side after itself, as a disk that is busy with one of them only.
+    let alone = rounds / 4;
+    let (mut raw_alone, mut group_alone) = (Vec::new(), Vec::new());
+    for _ in 0..alone {
+        raw_alone.push(time(|| write_synced(&mut file, &line.repeat(GROUP as usize))));
+    }
+    for n in rounds..rounds + alone {
+        let many = append("group", n * GROUP, (0..GROUP).map(|k| event("effect.completed", k)).collect());
+        group_alone.push(time(|| _ = block_on(store.append(many)).unwrap()));
+    }
+
     block_on(store.create(new_session("long", 1))).unwrap();
     for at in (0..LOADED_EVENTS).step_by(1_000) {
         let events = (0..1_000).map(|n| event("effect.completed", at + n)).collect();
@@ -66,6 +77,7 @@ fn main() {
             "raw_16_us": micros(&raw_group),
             "append_16_us": micros(&group),
             "ratio_16": mean(&raw_group).as_secs_f64() / mean(&group).as_secs_f64(),
+            "ratio_16_alone": mean(&raw_alone).as_secs_f64() / mean(&group_alone).as_secs_f64(),
             "open_and_close_us": micros(&open),
             "load_10000_ms": load.as_millis() as u64,
         })
