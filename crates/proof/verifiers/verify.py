@@ -329,7 +329,7 @@ def read_statement(body, kind):
     shape = exact(_type=text, subject=many(resource), predicateType=text, predicate=PREDICATES[kind])
     if not isinstance(value, dict) or not text(value.get("_type")) or not text(value.get("predicateType")):
         raise Wrong("json")
-    if value["_type"] != "https://in-toto.io/Statement/v1" or value["predicateType"] != TYPES[kind]:
+    if value["_type"] != "https://in-toto.io/Statement/v1" or value["predicateType"] not in TYPES[kind]:
         raise Wrong("statement")
     if not shape(value):
         raise Wrong("json")
