@@ -215,9 +215,9 @@ impl fmt::Display for Finding {
             Self::StatementMissing { path } => write!(f, "the verdict rests on `{path}`, which is missing"),
             Self::StatementUnlisted { path } => write!(f, "the verdict does not know `{path}`"),
             Self::StatementChanged { path } => write!(f, "the verdict rests on another `{path}`"),
-            Self::PartMissing { path } => write!(f, "the turn's statement names `{path}`, which is missing"),
-            Self::PartUnlisted { path } => write!(f, "the turn's statement does not know `{path}`"),
-            Self::PartChanged { path } => write!(f, "the turn's statement names other bytes of `{path}`"),
+            Self::PartMissing { path } => write!(f, "a signed statement names `{path}`, which is missing"),
+            Self::PartUnlisted { path } => write!(f, "no signed statement knows `{path}`"),
+            Self::PartChanged { path } => write!(f, "a signed statement names other bytes of `{path}`"),
             Self::Contradiction { path, why } => write!(f, "`{path}` contradicts the rest: {why}"),
             Self::Journal { seq, why } => write!(f, "the journal is broken at event {seq}: {why}"),
             Self::JournalHead { seq, signed } => {
