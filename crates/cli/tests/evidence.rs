@@ -227,6 +227,8 @@ fn keys_are_made_once_and_shown_in_the_forms_that_tools_read() {
     assert!(made["openssh"].as_str().unwrap().starts_with("ssh-ed25519 "));
     assert!(made["pem"].as_str().unwrap().starts_with("-----BEGIN PUBLIC KEY-----"));
     assert_eq!(place.run(&["key", "new", &path]).code, Some(1), "never over another");
+    let bare = place.run(&["key", "new", "bare.key"]);
+    assert!(bare.code == Some(0) && place.path("bare.key").exists(), "{bare:?}");
     use std::os::unix::fs::PermissionsExt as _;
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let shown = place.run(&["key", "show", &path, "--format", "json"]);

@@ -271,6 +271,14 @@ fn what_was_handed_over_is_believed_whole_or_refused_with_its_reason() {
             "no payload `other`",
             Box::new(|text| text.replace("\"name\":\"result\"", "\"name\":\"other\"")),
         ),
+        (
+            "revealed.json",
+            "shows another commitment",
+            Box::new(|text| {
+                let own = text.find("\"commitment\":\"").unwrap() + "\"commitment\":\"".len();
+                format!("{}sha256:{}{}", &text[..own], "0".repeat(64), &text[own + "sha256:".len() + 64..])
+            }),
+        ),
         ("revealed.json", "of another session", Box::new(|text| text.replacen(&id, "s-other", 1))),
         (
             "journal.jsonl",

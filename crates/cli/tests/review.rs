@@ -398,6 +398,8 @@ fn a_review_that_was_parked_goes_on() {
     let last: Value = serde_json::from_str(&lines.map(Result::unwrap).last().unwrap()).unwrap();
     assert_eq!((&last["outcome"], child.wait().unwrap().code()), (&json!("parked"), Some(12)));
     let session = last["session"].as_str().unwrap();
+    // The question was lost and takes no place: this time it is answered at once.
+    script(&place, "reviewer.json", &json!([again]));
     let result = place.run(&["resume", session, "--format", "json"]).ended("unverified", "check_failed");
     assert_eq!(fates(&result), ["blocked"]);
     assert_eq!(result["gates"]["review"]["usage"]["model_calls"], 2);

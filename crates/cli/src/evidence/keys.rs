@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ use crate::refusal::Refusal;
 use crate::{exit, files, home, render, terminal, text};
 
 /// Where continuous integration keeps a key.
-pub(crate) const KEY_TEXT: &str = "COUNTERSIGN_SIGNING_KEY";
+const KEY_TEXT: &str = "COUNTERSIGN_SIGNING_KEY";
 const KEY_FILE: &str = "COUNTERSIGN_SIGNING_KEY_FILE";
 /// A command that signs, split into words; its public key is in `KEY_PUBLIC`.
 const KEY_COMMAND: &str = "COUNTERSIGN_SIGNING_COMMAND";
@@ -104,6 +105,23 @@ fn read_secret(path: &Path) -> Result<SecretKey, Refusal> {
     SecretKey::read(&text).map_err(|why| unusable(format!("{}: {why}", path.display())))
 }
 
+/// What no record may hold of the key that signs: its text as it is given, and each line of it by itself, because a key
+/// that was cut into its lines is a key all the same.
+pub(crate) fn signing_secrets() -> Vec<Vec<u8>> {
+    let given: Option<Vec<u8>> = std::env::var_os(KEY_TEXT).map(std::ffi::OsString::into_vec);
+    let file = std::env::var_os(KEY_FILE).map(PathBuf::from);
+    // A file that cannot be read is told when something is to be signed.
+    let stored = file.and_then(|path| files::read_regular(&path, MAX_KEY_TEXT as u64).ok());
+    given.into_iter().chain(stored).flat_map(|text| key_parts(&text)).collect()
+}
+
+fn key_parts(text: &[u8]) -> Vec<Vec<u8>> {
+    const LEAST: usize = 16;
+    let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let lines = lines.filter(|line| line.len() >= LEAST && !line.starts_with(b"-----"));
+    std::iter::once(text).chain(lines).map(<[u8]>::to_vec).collect()
+}
+
 fn machine_path(root: &Path) -> PathBuf {
     dir(root).join("machine")
 }
@@ -123,7 +141,7 @@ fn machine_key(root: &Path) -> Result<SecretKey, Refusal> {
 }
 
 fn write_secret(path: &Path, key: &SecretKey) -> std::io::Result<()> {
-    let parent = path.parent().unwrap_or(Path::new("."));
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
     let text = key.to_openssh().map_err(std::io::Error::other)?;
     // Whole or not at all, and never over another key.
@@ -335,4 +353,17 @@ fn list(format: TextOrJson) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_was_cut_into_lines_is_a_secret_still() {
+        let text = b"-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ\r\n  seedseedseedseed  \nshort\n-----END PRIVATE KEY-----\n";
+        let parts = key_parts(text);
+        assert_eq!(parts[0], text);
+        assert_eq!(parts[1..], [b"MC4CAQAwBQYDK2VwBCIEIJ".to_vec(), b"seedseedseedseed".to_vec()]);
+    }
 }

@@ -136,6 +136,10 @@ pub(super) fn check(file: &[u8], journal: &[u8], session: &SessionId) -> Result<
         return Err(format!("event {} of the journal has another line", shown.seq));
     }
     journal::check_reveal(line, &shown.name, &salt, bytes).map_err(|error| error.to_string())?;
+    let committed = serde_json::from_slice::<serde_json::Value>(line).map_err(|error| error.to_string())?;
+    if committed["payloads"][&shown.name]["commitment"] != *shown.commitment {
+        return Err(format!("it shows another commitment than event {} of the journal", shown.seq));
+    }
     Ok(format!("event {}, payload {}: it is what the journal committed to", shown.seq, shown.name))
 }
 

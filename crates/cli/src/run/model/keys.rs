@@ -109,9 +109,8 @@ impl Keys {
 
     /// All of them: none may reach a record, used or not.
     pub(super) fn secrets(&self) -> Vec<Vec<u8>> {
-        let signing = std::env::var(crate::evidence::SIGNING_KEY).ok();
         let keys = self.found.values().map(|key| key.value.as_bytes().to_vec());
-        keys.chain(signing.map(String::into_bytes)).collect()
+        keys.chain(crate::evidence::signing_secrets()).collect()
     }
 }
 
