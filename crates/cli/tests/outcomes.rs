@@ -427,7 +427,9 @@ const SCENARIOS: &[Scenario] = &[
         reason: Reason::EffectUnknown,
         gates: "nnnannaa",
         play: |s| {
-            let killed = s.disturbed(|pid| kill("KILL", pid));
+            // Only what could reach the network is not done again.
+            let judged_by = ["--check", CHECK, "--network", "host"];
+            let killed = s.disturbed_with(&judged_by, |pid, _| kill("KILL", pid));
             assert_eq!(killed.code, None, "{killed:?}");
             s.play(&["resume", &s.last_session()])
         },
@@ -477,12 +479,17 @@ const SCENARIOS: &[Scenario] = &[
         reason: Reason::CellDied,
         gates: "nnnannaa",
         play: |s| {
-            Some(s.disturbed(|pid| {
+            Some(s.disturbed_with(&["--check", CHECK], |pid, seconds| {
                 let launcher = s.place.bin.join("countersign-jail");
-                for (jail, parent) in project::processes(|_, program| program == launcher) {
-                    if parent == pid {
-                        kill("KILL", jail);
+                // A cell that dies is replaced twice.
+                for _ in 0..3 {
+                    until("the agent's command", || sleeps(seconds));
+                    for (jail, parent) in project::processes(|_, program| program == launcher) {
+                        if parent == pid {
+                            kill("KILL", jail);
+                        }
                     }
+                    until("the end of the agent's command", || !sleeps(seconds));
                 }
             }))
         },
