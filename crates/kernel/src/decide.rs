@@ -1,7 +1,7 @@
 //! Commands in, events out. A command is judged against the state and the authority that sends it; what follows from
 //! it without any further effect (a gate decided, a turn ended) is part of the same answer, and so of the same commit.
 
-use countersign_types::{Digest, EffectId, GateKey, Millis, Outcome, Reason, TurnId};
+use countersign_types::{Digest, EffectId, GateKey, Millis, Outcome, Reason, Tier, TurnId};
 
 use crate::apply::{apply, charged};
 use crate::budget::Reservation;
@@ -367,8 +367,11 @@ const fn fits(kind: EffectKind, result: &EffectResult) -> bool {
 /// model call keeps counting and is asked anew; of anything else nobody can say whether it happened.
 fn recover(next: &mut Draft) {
     let Some(turn) = &next.session.turn else { return };
-    let under_way: Vec<(EffectId, Class)> =
-        turn.outstanding.iter().map(|(id, o)| (*id, o.permit.class)).collect();
+    let under_way: Vec<(EffectId, Class)> = turn
+        .outstanding
+        .iter()
+        .map(|(id, o)| (*id, when_lost(&next.session.contract, o.kind, o.permit.class)))
+        .collect();
     let lost = under_way.iter().any(|(_, class)| *class == Class::Ask);
     let decision = if lost { RecoverDecision::Interrupt } else { RecoverDecision::Continue };
     // First, because the time until now was nobody's.
@@ -479,13 +482,20 @@ fn after_failure(turn: &Turn, contract: &Contract, now: Millis) -> Option<Event>
     ))
 }
 
+/// What a lost effect is. On the host tier nothing confined a command: nobody knows what else it wrote or told.
+fn when_lost(contract: &Contract, kind: EffectKind, class: Class) -> Class {
+    let ran = matches!(kind, EffectKind::Tool { tool: ToolName::Run });
+    if ran && contract.sandbox == Tier::Host { Class::Ask } else { class }
+}
+
 /// How often an effect is begun whose cell dies under it.
 const CELLS_PER_EFFECT: u32 = 3;
 
 /// A cell that died took with it all that was confined to it: the effect is done again in another one.
 fn begun_anew(turn: &Turn, contract: &Contract, effect: EffectId, kind: EffectKind) -> bool {
     let begun = turn.tries.get(&(effect.step, effect.slot)).copied().unwrap_or_default();
-    kind.class(contract.network == Network::Host) != Class::Ask && begun < CELLS_PER_EFFECT
+    let class = when_lost(contract, kind, kind.class(contract.network == Network::Host));
+    class != Class::Ask && begun < CELLS_PER_EFFECT
 }
 
 /// The base or the environment is no ground to judge on: the agent never starts.

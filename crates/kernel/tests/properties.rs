@@ -617,6 +617,39 @@ fn a_turn_whose_driver_died_on_the_network_ends_interrupted() {
     assert_eq!((ending.outcome, ending.reason), (Outcome::Interrupted, Reason::EffectUnknown));
 }
 
+/// On the host tier a command is confined by nothing: what it did beside the tree is not known, and it is not repeated.
+#[test]
+fn a_command_on_the_host_is_not_repeated_after_its_driver_died() {
+    let mut terms = contract(&mut Dice { bytes: &[], at: 0 });
+    (terms.sandbox, terms.network) = (Tier::Host, Network::None);
+    (terms.checks, terms.candidate) = (Vec::new(), None);
+    terms.environment = EnvironmentTerms::default();
+    let (mut session, commit) = approved(terms);
+    let run = PlannedCall { tool: ToolName::Run, arguments: tree(1), blank: false };
+    for _ in 0..8 {
+        let step = intend_next(&mut session, &commit);
+        let result = match step.kind {
+            EffectKind::Import => EffectResult::Import { tree: tree(0), commit: None, entries: 1, dirty: 0 },
+            EffectKind::Open => EffectResult::Open { tier: Tier::Host, observed: TierProperties::new() },
+            EffectKind::ModelCall => EffectResult::ModelCall {
+                usage: Usage::default(),
+                cost: None,
+                stop: ModelStop::Ordinary,
+                calls: vec![run],
+                text_bytes: 0,
+                reasoning: None,
+            },
+            EffectKind::Tool { tool: ToolName::Run } => break,
+            other => panic!("{other:?}"),
+        };
+        let receipt = Receipt { effect: step.effect, body: ReceiptBody::Done(result) };
+        commit(&mut session, Authority::Driver, &Command::Receipts(vec![receipt]));
+    }
+    commit(&mut session, Authority::Driver, &Command::Recover);
+    let Work::Done(ending) = work(&session, Millis(1)) else { panic!() };
+    assert_eq!((ending.outcome, ending.reason), (Outcome::Interrupted, Reason::EffectUnknown));
+}
+
 /// The time between a driver's last word and the next driver's first is nobody's: it does not bring the deadline nearer.
 #[test]
 fn time_without_a_driver_is_not_active() {
