@@ -1,120 +1,22 @@
-//! The commands of the tutorials, run as they stand in the pages, with what they print.
-//!
-//! A ```` ```console ```` block is run by bash in the state that the one before left. It has to end with 0 at each command, or as
-//! `<!-- exit: N -->` in front of it says. A ```` ```text ```` block right behind it holds lines that it has to print, in this order.
-#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of test functions")]
+//! The commands of the documentation, run as they stand in the pages, with what they print.
+#![expect(clippy::print_stderr, reason = "a part that cannot run is said by name")]
 
 mod common;
+#[path = "common/page.rs"]
+mod page;
 #[path = "common/project.rs"]
 mod project;
 
-use std::fmt::Write as _;
-use std::process::{Command, Stdio};
-
-use common::Place;
+use countersign_testkit::{ScriptedServer, ServerOptions};
+use page::{Block, Given, blocks, page, run};
 use project::{edit, finish, script, sh};
 use serde_json::{Value, json};
-
-#[derive(Debug, PartialEq, Eq)]
-struct Block {
-    exit: i32,
-    commands: String,
-    prints: Vec<String>,
-}
-
-/// The blocks of a page that are to be run.
-fn blocks(page: &str) -> Vec<Block> {
-    let mut out: Vec<Block> = Vec::new();
-    let mut exit = 0;
-    // Whether nothing but empty lines stood since the last block of commands.
-    let mut behind = false;
-    let mut lines = page.lines();
-    while let Some(line) = lines.next() {
-        let code = line.strip_prefix("<!-- exit: ").and_then(|rest| rest.strip_suffix(" -->"));
-        match (line, code) {
-            (_, Some(code)) => exit = code.parse().unwrap(),
-            ("```console", _) => {
-                let commands = lines
-                    .by_ref()
-                    .take_while(|line| *line != "```")
-                    .fold(String::new(), |all, line| all + line + "\n");
-                out.push(Block { exit: std::mem::take(&mut exit), commands, prints: Vec::new() });
-                behind = true;
-            }
-            ("```text", _) if behind => {
-                let prints = lines.by_ref().take_while(|line| *line != "```").map(squeezed).collect();
-                out.last_mut().unwrap().prints = prints;
-                behind = false;
-            }
-            (fence, _) if fence.starts_with("```") => {
-                let _ = lines.by_ref().find(|line| *line == "```");
-                behind = false;
-            }
-            ("", _) => {}
-            _ => behind = false,
-        }
-    }
-    out
-}
-
-/// Columns are for the eye.
-fn squeezed(line: &str) -> String {
-    line.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Runs a page in `place`, and says of each block how it ended and what it printed.
-fn run(place: &Place, page: &str) {
-    let blocks = blocks(page);
-    assert!(!blocks.is_empty());
-    let at = |name: &str| place.path(name);
-    std::fs::create_dir_all(at("work")).unwrap();
-    std::fs::create_dir_all(at("user")).unwrap();
-    let mut script = format!("cd {}\n", at("work").display());
-    for (number, block) in blocks.iter().enumerate() {
-        let file =
-            place.write(&format!("block-{number}.sh"), &format!("trap 'return $?' ERR\n{}", block.commands));
-        writeln!(
-            script,
-            "source {} > {out} 2>&1\necho $? > {out}.code\ntrap - ERR",
-            file.display(),
-            out = at(&format!("block-{number}.out")).display()
-        )
-        .unwrap();
-    }
-    let path = format!("{}:{}", place.bin.display(), std::env::var("PATH").unwrap());
-    let status = Command::new("bash")
-        .args(["--noprofile", "--norc", "-c", &script])
-        .env_clear()
-        .env("PATH", path)
-        .env("HOME", at("user"))
-        .env("XDG_CONFIG_HOME", at("user/config"))
-        .env("COUNTERSIGN_HOME", at("home"))
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .stdin(Stdio::null())
-        .status()
-        .unwrap();
-    assert!(status.success(), "{status}");
-    for (number, block) in blocks.iter().enumerate() {
-        let out = at(&format!("block-{number}.out"));
-        let said = String::from_utf8_lossy(&std::fs::read(&out).unwrap()).into_owned();
-        let code = std::fs::read_to_string(out.with_extension("out.code")).unwrap();
-        assert_eq!(code.trim(), block.exit.to_string(), "{}\n{said}", block.commands);
-        let said: Vec<String> = said.lines().map(squeezed).collect();
-        let mut rest = said.iter();
-        for wanted in &block.prints {
-            assert!(
-                rest.any(|line| line.contains(wanted.as_str())),
-                "`{wanted}` is not printed, or not in this order, by\n{}\n{said:#?}",
-                block.commands
-            );
-        }
-    }
-}
 
 #[test]
 fn the_first_tutorial_does_what_it_says() {
     let Some(place) = project::place("the_first_tutorial_does_what_it_says") else { return };
-    run(&place, include_str!("../../../docs/tutorial.md"));
+    let given = Given { words: &[("openai:gpt-5", "scripted:../fix.json")], ..Given::default() };
+    run(&place, &page("docs/tutorial.md"), &given);
 }
 
 /// The page is about a project of one's own; this is one.
@@ -142,18 +44,262 @@ fn the_way_to_an_own_repository_does_what_it_says() {
     project::git(&work, &["init", "--quiet"]);
     project::git(&work, &["add", "--all"]);
     project::git(&work, &["commit", "--quiet", "--message", "base"]);
-    run(&place, include_str!("../../../docs/own-repository.md"));
+    run(&place, &page("docs/own-repository.md"), &Given::default());
+}
+
+/// A crate and a package with one bug each, both found by their tests.
+const DATES: &str = r#"
+mkdir -p src tests && git init --quiet --initial-branch main
+printf '[package]\nname = "dates"\nversion = "0.1.0"\nedition = "2021"\n' > Cargo.toml
+printf '/// Days of February.\npub fn days() -> u32 {\n    30\n}\n\n#[test]\nfn february_ends() {\n    assert_eq!(days(), 28);\n}\n' > src/lib.rs
+printf 'def days():\n    return 30\n' > src/dates.py
+printf 'import sys\nimport unittest\nsys.path.insert(0, "src")\nimport dates\n\n\nclass Dates(unittest.TestCase):\n    def test_february(self):\n        self.assertEqual(dates.days(), 28)\n' > tests/test_dates.py
+printf '/target\n' > .gitignore
+commit "dates, with a bug"
+agent rust 'sed -i s/30/28/ src/lib.rs'
+agent python 'sed -i s/30/28/ src/dates.py'
+echo "days() has to be 28" > task.md
+"#;
+
+#[test]
+fn the_readme_does_what_it_says() {
+    let Some(place) = project::place("the_readme_does_what_it_says") else { return };
+    // The endpoint of one's own is one; the vendor's models are scripts.
+    let turns = json!([sh("sed -i s/30/28/ src/dates.py"), finish("Done.")]);
+    let script = json!({ "version": 1, "turns": turns }).to_string();
+    let script = countersign_llm::Script::parse("s.json", script.as_bytes()).unwrap();
+    let key = Some("sk-of-the-endpoint".to_owned());
+    let options = ServerOptions { key, strict: true, ..ServerOptions::new(script) };
+    let server = ScriptedServer::start(options).unwrap();
+    let given = Given {
+        first: &format!(
+            "{DATES}mkdir ~/.keys && echo sk-of-the-endpoint > ~/.keys/model && chmod 600 ~/.keys/model\nmkdir my-profile\n{}",
+            r#"printf '{"schema": "countersign.profile/1", "name": "my-profile", "checks": [{"argv": ["python3", "-m", "unittest", "tests.test_dates"]}]}' > my-profile/profile.json"#
+        ),
+        before: &[
+            ("show SESSION", "session=$(last)"),
+            (
+                "--head HEAD",
+                "git update-ref refs/remotes/origin/main HEAD; sed -i 's/30/28/' src/lib.rs; git commit --quiet --all --message fixed; git update-ref refs/remotes/origin/main HEAD; echo '//! More.' | cat - src/lib.rs > new; mv new src/lib.rs; git commit --quiet --all --message more",
+            ),
+            ("my-profile", "git reset --quiet --hard HEAD~3"),
+        ],
+        words: &[
+            ("--model openai:gpt-5 --check", "--model scripted:$HOME/rust.json --check"),
+            ("--model openai:gpt-5 --profile", "--model scripted:$HOME/python.json --profile"),
+            ("http://127.0.0.1:8080/v1", &server.base_url()),
+            ("SESSION", "$session"),
+        ],
+    };
+    run(&place, &page("README.md"), &given);
+    assert!(server.violations().is_empty() && server.requests().len() == 2, "{:?}", server.violations());
+}
+
+/// `make test` is green where `sum.py` adds.
+const SUMS: &str = r#"
+git init --quiet --initial-branch main
+printf 'def add(a, b):\n    return a - b\n' > sums.py
+printf 'import unittest\nimport sums\n\n\nclass Sums(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(sums.add(2, 1), 3)\n' > test_sums.py
+printf 'test:\n\tpython3 -m unittest\n' > Makefile
+printf '__pycache__/\n' > .gitignore
+commit "sums, with a bug"
+agent fix 'sed -i s/-/+/ sums.py'
+echo "add has to add" > task.md
+"#;
+
+/// A run of [`SUMS`] that is verified.
+const RUN: &str = r#"
+countersign run "add has to add" --trust trusted-local --model "scripted:$HOME/fix.json" --check "python3 -m unittest" --trace off
+session=$(last)
+"#;
+
+#[test]
+fn a_patch_is_looked_at_applied_and_handed_on() {
+    let Some(place) = project::place("a_patch_is_looked_at_applied_and_handed_on") else { return };
+    let given = Given {
+        first: &format!("{SUMS}{RUN}"),
+        before: &[("--commit", "git checkout --quiet .")],
+        words: &[("SESSION", "$session"), (" DIR", " ../elsewhere")],
+    };
+    run(&place, &page("docs/delivery.md"), &given);
+    assert!(place.path("elsewhere/REVIEW.md").is_file());
+}
+
+#[test]
+fn the_page_on_evidence_does_what_it_says() {
+    let Some(place) = project::place("the_page_on_evidence_does_what_it_says") else { return };
+    let policy = "printf 'version = 1\\nrequire = \"verified\"\\nverifiers = 1\\n' > policy.toml";
+    let given = Given {
+        first: &format!("{SUMS}{RUN}bundle=$(bundle)\n"),
+        before: &[("--policy policy.toml", policy)],
+        words: &[
+            ("s-20261130-120000-abcdef.bundle", "\"$bundle\""),
+            ("s-20261130-120000-abcdef", "$session"),
+            (
+                "12:result",
+                r#""$(countersign events $session --format ndjson | grep '"result":{"commitment"' | sed 's/.*"seq":\([0-9]*\).*/\1/' | head -n 1):result""#,
+            ),
+        ],
+    };
+    run(&place, &page("docs/evidence.md"), &given);
+}
+
+#[test]
+fn stock_tools_are_called_as_the_format_says() {
+    let test = "stock_tools_are_called_as_the_format_says";
+    let Some(place) = project::place(test) else { return };
+    let cosign = std::env::var_os("COUNTERSIGN_MATERIALS")
+        .map(|dir| std::path::PathBuf::from(dir).join("cosign/usr/bin/cosign"))
+        .filter(|path| path.is_file());
+    if cosign.is_none() {
+        eprintln!("SKIPPED: {test}: cosign is not here; the other tools were called");
+    }
+    let cosign = cosign.map_or(": cosign".to_owned(), |path| path.display().to_string());
+    // What the reader has: the signer's public key in two forms, an empty root, and from the transcript a task and a blind.
+    let first = format!(
+        "{SUMS}{RUN}{}",
+        r#"
+        echo '{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1"}' > ../empty.json
+        python3 -c "import json, subprocess; key = json.loads(subprocess.check_output(['countersign', 'key', 'show', '--format', 'json'])); open('../runner.pem', 'w').write(key['pem']); open('../allowed', 'w').write('runner ' + key['openssh'] + '\n')"
+        given=$PWD/..
+        "#
+    );
+    let given = Given {
+        first: &first,
+        before: &[(
+            "$BLIND",
+            r#"TASK="add has to add"; BLIND=$(sed -n '1s/.*"text":"\([0-9a-f]*\)".*/\1/p' transcript.jsonl); [ ${#BLIND} = 64 ]"#,
+        )],
+        words: &[
+            ("cd run.bundle", "cd \"$(bundle)\""),
+            ("ALLOWED_SIGNERS -I NAME", "$given/allowed -I runner"),
+            ("EMPTY.json", "$given/empty.json"),
+            ("RUNNER.pem", "$given/runner.pem"),
+            ("cosign verify", &format!("{cosign} verify")),
+            // The name is the one in the journal.
+            ("hexkey:$BLIND", "hexkey:$BLIND | sed 's/.*= *//' | grep -f - journal.jsonl"),
+        ],
+    };
+    run(&place, &page("docs/format.md"), &given);
+}
+
+#[test]
+fn the_page_on_models_does_what_it_says() {
+    let Some(place) = project::place("the_page_on_models_does_what_it_says") else { return };
+    let given = Given {
+        first: &format!(
+            "{DATES}{}",
+            r#"printf '{"version": 1, "turns": [{"text": "It declares dates."}]}' > ~/says.json; export COUNTERSIGN_MODEL=scripted:$HOME/says.json"#
+        ),
+        words: &[("openrouter:some/model", "scripted:$HOME/rust.json")],
+        ..Given::default()
+    };
+    run(&place, &page("docs/models.md"), &given);
+}
+
+#[test]
+fn a_profile_is_made_registered_and_used_as_the_page_says() {
+    let Some(place) = project::place("a_profile_is_made_registered_and_used_as_the_page_says") else {
+        return;
+    };
+    // Between the two blocks the reader adds inputs that nobody has seen.
+    let held_out = r#"
+        mkdir parser-profile/cases
+        python3 -c "import json; p = json.load(open('parser-profile/profile.json')); p['checks'][0]['held_out'] = {'argv': ['python3', '-c', 'import sums; print(sums.add(*map(int, input().split())))'], 'cases': 'cases'}; json.dump(p, open('parser-profile/profile.json', 'w'))"
+        echo "40 2" > parser-profile/cases/one.in; echo 42 > parser-profile/cases/one.out
+        git switch --quiet --create work && sed -i s/-/+/ sums.py && git commit --quiet --all --message work && git switch --quiet main
+    "#;
+    let given = Given {
+        first: &format!("{SUMS}git rm --quiet Makefile && commit 'one way only'"),
+        before: &[("profile check", held_out)],
+        words: &[("openai:gpt-5", "scripted:$HOME/fix.json")],
+    };
+    run(&place, &page("docs/profiles.md"), &given);
+}
+
+#[test]
+fn the_page_on_reviews_does_what_it_says() {
+    let Some(place) = project::place("the_page_on_reviews_does_what_it_says") else { return };
+    let reviewer =
+        r#"printf '{"version": 1, "turns": [{"text": "{\\"findings\\": []}"}]}' > ~/reviewer.json"#;
+    let given = Given {
+        first: &format!("{DATES}{reviewer}"),
+        words: &[
+            ("openai:gpt-5", "scripted:$HOME/rust.json"),
+            ("openai:another", "scripted:$HOME/reviewer.json"),
+        ],
+        ..Given::default()
+    };
+    run(&place, &page("docs/review.md"), &given);
+}
+
+#[test]
+fn the_page_on_sessions_does_what_it_says() {
+    let Some(place) = project::place("the_page_on_sessions_does_what_it_says") else { return };
+    let lost = r#"
+        countersign --crash-at after-effect:run run "add has to add" --trust trusted-local --model "scripted:$HOME/fix.json" --check "make test" --trace off || [ $? = 75 ]
+        session=$(last)
+    "#;
+    let given = Given {
+        first: &format!("{DATES}{}{RUN}", SUMS.replace("git init --quiet --initial-branch main", "")),
+        before: &[
+            ("resume SESSION", lost),
+            ("--report", "export COUNTERSIGN_MODEL=scripted:$HOME/rust.json"),
+        ],
+        words: &[("SESSION", "$session")],
+    };
+    run(&place, &page("docs/sessions.md"), &given);
+    assert!(place.path("work/report.md").is_file());
+}
+
+#[test]
+fn allowances_are_named_as_the_page_on_the_fence_says() {
+    let Some(place) = project::place("allowances_are_named_as_the_page_on_the_fence_says") else { return };
+    let project = r#"
+        mkdir -p tests/__snapshots__ src && git init --quiet
+        printf 'def total(numbers):\n    return sum(numbers) or None\n' > lists.py
+        printf 'import unittest\nimport lists\n\n\nclass Lists(unittest.TestCase):\n    def test_empty(self):\n        self.assertEqual(lists.total([]), 0)\n' > tests/test_list.py
+        touch tests/__init__.py
+        echo "Hello" > tests/__snapshots__/greeting.txt
+        printf 'exports.greeting = "Hello";\n' > greeting.js
+        printf 'const { test } = require("node:test");\nconst assert = require("node:assert");\nconst fs = require("node:fs");\ntest("greets", () => assert.strictEqual(require("./greeting.js").greeting, fs.readFileSync("tests/__snapshots__/greeting.txt", "utf8").trim()));\ntest("is polite", () => assert.match(require("./greeting.js").greeting, /^Good/));\n' > greeting.test.js
+        commit "two things to do"
+        agent lists 'sed -i s/.or.None// lists.py && echo >> tests/test_list.py'
+        agent snapshots 'sed -i s/Hello/Good.day/ greeting.js && echo Good.day > tests/__snapshots__/greeting.txt'
+    "#;
+    let given = Given {
+        first: project,
+        words: &[
+            ("openai:gpt-5", "scripted:$HOME/lists.json"),
+            ("openai:another", "scripted:$HOME/snapshots.json"),
+        ],
+        ..Given::default()
+    };
+    run(&place, &page("docs/fence.md"), &given);
+}
+
+#[test]
+fn the_page_on_ci_does_what_it_says() {
+    let Some(place) = project::place("the_page_on_ci_does_what_it_says") else { return };
+    let given = Given {
+        first: &format!(
+            "{SUMS}sed -i s/-/+/ sums.py; commit fixed; git update-ref refs/remotes/origin/main HEAD; echo '# More.' >> sums.py; commit more"
+        ),
+        ..Given::default()
+    };
+    run(&place, &page("docs/ci.md"), &given);
 }
 
 #[test]
 fn blocks_are_found_with_their_exits_and_what_they_print() {
-    let page = "x\n```console\na\nb\n```\n\n```text\none   two\n```\ny\n<!-- exit: 2 -->\n```console\nc\n```\nz\n```text\nnot its\n```\n```sh\nd\n```\n";
+    let page = "x\n```console\na\nb\n```\n\n```text\none   two\n```\ny\n<!-- exit: 2 -->\n```console\nc\n```\nz\n```text\nnot its\n```\n```sh\nd\n```\n\
+                <!-- not run: because -->\n```sh\ne\n```\n```json\nf\n```\n";
     let block = |exit, commands: &str, prints: &[&str]| Block {
         exit,
         commands: commands.to_owned(),
         prints: prints.iter().map(|line| (*line).to_owned()).collect(),
     };
-    assert_eq!(blocks(page), [block(0, "a\nb\n", &["one two"]), block(2, "c\n", &[])]);
+    assert_eq!(blocks(page), [block(0, "a\nb\n", &["one two"]), block(2, "c\n", &[]), block(0, "d\n", &[])]);
 }
 
 /// A journal as the walk-through tells it: events by number, an effect with its three lines as one.
@@ -190,7 +336,7 @@ fn told(events: &[Value]) -> Vec<(String, String)> {
 #[test]
 fn the_walk_through_tells_recorded_runs_event_by_event() {
     let Some(place) = project::place("the_walk_through_tells_recorded_runs_event_by_event") else { return };
-    let page = include_str!("../../../docs/walkthrough.md");
+    let page = page("docs/walkthrough.md");
     let written = |section: &str| -> Vec<(String, String)> {
         let section = page.split(&format!("\n## {section}\n")).nth(1).unwrap();
         let section = section.split("\n## ").next().unwrap();
