@@ -1,5 +1,5 @@
 //! The commands of the documentation, run as they stand in the pages, with what they print.
-#![expect(clippy::print_stderr, reason = "a part that cannot run is said by name")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of test functions")]
 
 mod common;
 #[path = "common/page.rs"]
