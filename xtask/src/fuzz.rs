@@ -12,6 +12,7 @@ use crate::workspace::Workspace;
 
 /// A target, and what of the golden files it starts from, below `crates/proof/tests/golden`.
 pub const TARGETS: &[(&str, &[&str])] = &[
+    ("account", &["v2.bundle/journal.jsonl", "v1.bundle/journal.jsonl"]),
     (
         "envelope",
         &["v2.bundle/statements/turn.sigstore.json", "v1.bundle/statements/test-result.base-0.sigstore.json"],
@@ -23,6 +24,7 @@ pub const TARGETS: &[(&str, &[&str])] = &[
     ("patch", &["fixture.diff", "v1.bundle/patch.diff"]),
     ("policy", &[]),
     ("result", &["v1.bundle/result.json", "v1.bundle/config.json"]),
+    ("revealed", &[]),
     ("sshsig", &["v1.bundle/SHA256SUMS.sig", "git-namespace.sig"]),
     (
         "statement",

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::key::{KeyId, PublicKey, SIGNATURE_LEN};
 use crate::sign::{SignError, Signer};
-use crate::strict::{JsonError, read_canonical};
+use crate::strict::{JsonError, read_exact};
 
 /// The type of a payload that is an in-toto Statement in JSON.
 pub const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
@@ -135,7 +135,7 @@ pub fn seal(signer: &dyn Signer, payload: &[u8]) -> Result<Vec<u8>, SignError> {
 /// Reads what [`seal`] wrote, and nothing else.
 pub fn open(bytes: &[u8]) -> Result<Sealed, EnvelopeError> {
     let bytes = bytes.strip_suffix(b"\n").ok_or(JsonError::NotCanonical)?;
-    let bundle: Bundle = read_canonical(bytes)?;
+    let bundle: Bundle = read_exact(bytes)?;
     if bundle.media_type != BUNDLE_TYPE {
         return Err(EnvelopeError::Type("mediaType", BUNDLE_TYPE));
     }

@@ -81,7 +81,9 @@ impl Chain {
         if line.len() > MAX_LINE {
             return self.bad("its line is too long");
         }
-        let Ok(read) = serde_json::from_slice::<Line>(line) else { return self.bad("its line is no event") };
+        // serde would take an array for the three fields as well.
+        let read = line.starts_with(b"{").then(|| serde_json::from_slice::<Line>(line).ok()).flatten();
+        let Some(read) = read else { return self.bad("its line is no event") };
         if read.session != self.session {
             return self.bad("it belongs to another session");
         }
@@ -113,8 +115,8 @@ pub enum RevealError {
 }
 
 /// Checks one payload, shown with its salt, against the commitment in its event's line: `sha256(salt || bytes)`. All
-/// other payloads stay hidden.
-pub fn check_reveal(line: &[u8], name: &str, salt: &[u8], bytes: &[u8]) -> Result<(), RevealError> {
+/// other payloads stay hidden. Gives the commitment.
+pub fn check_reveal(line: &[u8], name: &str, salt: &[u8], bytes: &[u8]) -> Result<Digest, RevealError> {
     #[derive(Deserialize)]
     struct Payload {
         commitment: Digest,
@@ -133,7 +135,7 @@ pub fn check_reveal(line: &[u8], name: &str, salt: &[u8], bytes: &[u8]) -> Resul
     hasher.update(salt);
     hasher.update(bytes);
     let same = payload.len == bytes.len() as u64 && payload.commitment == hasher.finish();
-    if same { Ok(()) } else { Err(RevealError::Other) }
+    if same { Ok(payload.commitment) } else { Err(RevealError::Other) }
 }
 
 #[cfg(test)]
@@ -187,6 +189,8 @@ mod tests {
         assert_eq!(seq(&format!("\n{text}")), Err(1));
         assert_eq!(seq(&"x".repeat(MAX_LINE + 2)), Err(1));
         assert_eq!(walk(&SessionId::new("s-2").unwrap(), &bytes, 9).map_err(|e| e.seq), Err(1));
+        let prev = Chain::new(&session).head;
+        assert_eq!(seq(&format!("[\"s-1\",1,\"{prev}\"]\n")), Err(1), "an array is no event");
         // A cut tail is a shorter journal; only a signed head tells.
         assert_eq!(seq(&lines[..4].concat()).map(|head| head.seq), Ok(4));
     }
@@ -196,7 +200,7 @@ mod tests {
         let commitment = Digest::of(b"saltbytes");
         let line = format!(r#"{{"payloads":{{"reply":{{"commitment":"{commitment}","len":5}}}},"seq":1}}"#);
         let check = |name, salt: &[u8], bytes: &[u8]| check_reveal(line.as_bytes(), name, salt, bytes);
-        assert_eq!(check("reply", b"salt", b"bytes"), Ok(()));
+        assert_eq!(check("reply", b"salt", b"bytes"), Ok(commitment));
         assert_eq!(check("reply", b"sal", b"tbytes"), Err(RevealError::Other), "the length is fixed too");
         assert_eq!(check("reply", b"salt", b"bytez"), Err(RevealError::Other));
         assert_eq!(check("other", b"salt", b"bytes"), Err(RevealError::NoSuchPayload("other".into())));

@@ -27,6 +27,7 @@ pub mod journal;
 mod key;
 pub mod layout;
 pub mod patch;
+mod reveal;
 mod sign;
 pub mod sshsig;
 pub mod statement;
@@ -39,5 +40,6 @@ pub use key::{
     KeyError, KeyId, MAX_KEY_TEXT, PublicKey, Role, SIGNATURE_LEN, SecretKey, TrustError, TrustFile,
     TrustedKey,
 };
+pub use reveal::{MAX_REVEALED, Revealed, RevealedError};
 pub use sign::{AgentSigner, CommandSigner, SignError, Signer};
-pub use strict::{JsonError, read_canonical, read_unique};
+pub use strict::{JsonError, read_exact, read_unique};

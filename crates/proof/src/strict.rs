@@ -3,6 +3,7 @@
 use std::fmt;
 
 use countersign_types::canonical_json;
+use serde::Serialize;
 use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
@@ -32,6 +33,16 @@ pub fn read_canonical<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError>
         return Err(JsonError::NotCanonical);
     }
     shape(value)
+}
+
+/// As [`read_canonical`], and writing what was read gives the same bytes: serde would also take an array for an object, and
+/// a key that is left out for one that is null.
+pub fn read_exact<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<T, JsonError> {
+    let read = read_canonical::<T>(bytes)?;
+    if canonical_json(&read).ok().as_deref() != Some(bytes) {
+        return Err(JsonError::Shape("a key is missing, or is there and empty".to_owned()));
+    }
+    Ok(read)
 }
 
 /// Reads JSON in any spelling, but no object may hold a key twice.
@@ -158,5 +169,19 @@ mod tests {
         assert!(matches!(read(&"[".repeat(100_000)), Err(JsonError::Syntax(_))));
         assert!(matches!(read_unique::<u8>(b"300"), Err(JsonError::Shape(_))));
         assert!(matches!(read_unique::<Value>(b"\"\xff\""), Err(JsonError::Syntax(_))));
+    }
+
+    #[test]
+    fn an_array_is_not_taken_for_an_object() {
+        #[derive(Debug, PartialEq, Serialize, serde::Deserialize)]
+        struct Two {
+            a: u8,
+            b: Option<u8>,
+        }
+        assert_eq!(read_exact(br#"{"a":1,"b":null}"#), Ok(Two { a: 1, b: None }));
+        for other in [&br#"[1,null]"#[..], br#"{"a":1}"#] {
+            assert!(read_canonical::<Two>(other).is_ok(), "serde takes it");
+            assert!(read_exact::<Two>(other).is_err());
+        }
     }
 }

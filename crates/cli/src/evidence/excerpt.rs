@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use countersign_engine::Clock as _;
+use countersign_proof::MAX_REVEALED;
 use countersign_proof::layout::{JOURNAL, MAX_FILE, MAX_JSON, StatementPart};
 use countersign_proof::verify::{
     EXCERPT_LIMIT, ExcerptReport, LIMITS, Options, Policy, Report, SignatureState, contents,
@@ -13,7 +14,7 @@ use countersign_types::{ByteSize, SessionId};
 use serde_json::{Value, json};
 
 use super::keys;
-use super::reveal::{MAX_REVEALED, check as check_revealed, reveal};
+use super::reveal::{check as check_revealed, reveal};
 use super::verify::trust;
 use crate::args::{Format, TextOrJson, VerifyArgs};
 use crate::home::Home;

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use countersign_engine::Clock as _;
-use countersign_proof::TrustFile;
 use countersign_proof::layout::JOURNAL;
 use countersign_proof::verify::{
     LIMITS, Options, Policy, Report, SignatureState, contents, verify as verify_bundle,
 };
+use countersign_proof::{MAX_REVEALED, TrustFile};
 use countersign_types::Reason;
 
 use super::place::Held;
-use super::reveal::{MAX_REVEALED, check as check_revealed};
+use super::reveal::check as check_revealed;
 use super::{excerpt, keys, place};
 use crate::args::{Format, TextOrJson, VerifyArgs};
 use crate::home::Home;

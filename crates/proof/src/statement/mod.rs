@@ -21,7 +21,7 @@ pub use test_result::{RoomFacts, RoomPurpose, TestOutcome, TestResult};
 pub use turn::{GateFacts, JournalHead, RoleUsage, Turn};
 pub use verdict::{POLICY, VERIFIER, Verdict, VerdictResult, Verifier, level, strength_of};
 
-use crate::strict::{JsonError, read_canonical};
+use crate::strict::{JsonError, read_canonical, read_exact};
 
 pub const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
 
@@ -86,11 +86,7 @@ impl<P: Predicate> Statement<P> {
         if !known {
             return Err(StatementError::Predicate(crate::strict::shown(&kind.predicate_type)));
         }
-        let statement: Self = read_canonical(bytes)?;
-        // Null is written; a key that is left out, or is there with nothing in it, would be a second spelling.
-        if statement.to_bytes().ok().as_deref() != Some(bytes) {
-            return Err(JsonError::Shape("a key is missing, or is there and empty".to_owned()).into());
-        }
+        let statement: Self = read_exact(bytes)?;
         let mut names = std::collections::BTreeSet::new();
         let good = |resource: &Resource| {
             resource.sha256().is_some() && resource.name.as_deref().is_some_and(|name| !name.is_empty())

@@ -42,7 +42,7 @@ impl Account {
     /// The next line, without its newline.
     pub(super) fn see(&mut self, line: &[u8]) {
         self.lines += 1;
-        let Ok(mut event) = read_canonical::<Value>(line) else {
+        let Some(mut event) = read_canonical::<Value>(line).ok().filter(Value::is_object) else {
             self.spelled.get_or_insert(self.lines);
             return;
         };

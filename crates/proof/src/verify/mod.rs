@@ -39,7 +39,7 @@ use crate::layout::{
     BASE_MANIFEST, CONFIG, FINAL_MANIFEST, HEADER, JOURNAL, PATCH, Part, RESULT, SUMS, SUMS_SIGNATURE,
     StatementPart, max_size, part,
 };
-use crate::strict::{read_canonical, shown};
+use crate::strict::{read_exact, shown};
 use files::Files;
 
 /// What a good answer of [`verify`] does not say; to be shown beside it.
@@ -186,7 +186,7 @@ fn open(files: Files, buffer: &mut Vec<u8>, findings: &mut Vec<Finding>) -> Opti
     let sums_bytes = first(SUMS, Part::Sums, buffer).map(|(bytes, _)| bytes);
     let header = first(HEADER, Part::Header, buffer).map(|(bytes, digest)| {
         let json = |e: crate::JsonError| Finding::Json { path: HEADER.to_owned(), why: e.to_string() };
-        (read_canonical::<Header>(&bytes).map_err(json), digest)
+        (read_exact::<Header>(&bytes).map_err(json), digest)
     });
     let (sums_bytes, (header, header_digest)) = match (sums_bytes, header) {
         (Ok(sums), Ok(header)) => (sums, header),
