@@ -141,72 +141,95 @@ fn contract(place: &Place, result: &Value) -> Value {
     serde_json::from_str(shown["text"].as_str().unwrap()).unwrap()
 }
 
+/// What a contract holds besides settings, and what one that is said elsewhere leads to.
+const NO_SETTINGS: &[&str] = &[
+    "/schema",
+    "/source",
+    "/change_required",
+    "/detectors",
+    "/environment/env",
+    "/model/source",
+    "/model/replayed",
+    "/review/model/source",
+    "/review/model/max_output_tokens",
+];
+
+/// The pointers of all that has no object below it.
+fn leaves(value: &Value, at: &str, out: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            fields.iter().for_each(|(name, value)| leaves(value, &format!("{at}/{name}"), out));
+        }
+        _ => out.push(at.to_owned()),
+    }
+}
+
 #[test]
 fn what_is_explained_is_what_the_contract_of_a_run_holds() {
     let Some(place) = place("what_is_explained_is_what_the_contract_of_a_run_holds") else { return };
-    let repo = repository(&place, PROJECT).display().to_string();
-    let model = script(&place, "m.json", &json!([finish("x")]));
-    let config = place.write("c.toml", "# mine\nmax_tokens = 70000\ndeadline = \"9m\"\nnetwork = \"host\"\n");
-    let config = config.display().to_string();
-    let cases: [&[&str]; 3] = [
-        &["--trust", "trusted-local", "--check", CHECK],
-        &[
-            "--trust",
-            "reviewed",
-            "--check",
-            CHECK,
-            "--config",
-            &config,
-            "--max-turns",
-            "5",
-            "--attempts",
-            "2",
-        ],
-        &[
-            "--trust",
-            "trusted-local",
-            "--check",
-            CHECK,
-            "--config",
-            &config,
-            "--preset",
-            "coding@1",
-            "--scope",
-            "answer",
-            "--protect",
-            "README",
-            "--mutants",
-            "1",
-            "--min-strength",
-            "exit_code",
-            "--deps",
-            "ask",
-            "--probe",
-            "true",
-            "--check-timeout",
-            "30s",
-            "--network",
-            "none",
-            "--sandbox",
-            "native",
-        ],
+    repository(&place, PROJECT);
+    script(&place, "m.json", &json!([finish("x"), finish("x")]));
+    script(&place, "r.json", &json!([{ "text": "{\"findings\": []}" }]));
+    let (tools, cache) = (place.path("tools"), place.path("cache"));
+    std::fs::create_dir_all(tools.join("bin")).unwrap();
+    std::fs::create_dir_all(&cache).unwrap();
+    place.write(
+        "c.toml",
+        &format!(
+            "# mine\nmax_tokens = 70000\ndeadline = \"9m\"\nnetwork = \"host\"\ntoolchains = [{}]\n[[caches]]\nhost = {}\ncell = \"/var/cache/mine\"\n",
+            json!(tools),
+            json!(cache)
+        ),
+    );
+    place.write(
+        "mine/profile.json",
+        r#"{"schema": "countersign.profile/1", "name": "mine", "probe": ["true"], "scope": ["answer"],
+            "protect": ["README"], "allow": [{"rule": "shell.tests", "glob": "x.sh"}], "deps": "ask",
+            "checks": [{"argv": ["sh", "tests/check.sh"], "repeats": 2}]}"#,
+    );
+    assert_eq!(place.run(&["profile", "register", "mine"]).code, Some(0));
+    let tape = ["--record", "tape.jsonl"];
+    let cases: &[&str] = &[
+        "--trust trusted-local --check true",
+        "--trust reviewed --check true --config c.toml --max-turns 5 --attempts 2 --out-of-process --repro-first",
+        "--trust trusted-local --check true --config c.toml --preset coding@1 --scope answer --protect README \
+         --mutants 1 --min-strength exit_code --deps ask --probe true --check-timeout 30s --network none --sandbox native \
+         --allow shell.tests",
+        "--trust reviewed --profile mine --require verified",
+        "--trust trusted-local --no-fence --check true --review-model scripted:r.json --review-rounds 3 --review-required",
     ];
     for flags in cases {
-        let flags = [&["--repo", &repo, "--model", &model], flags].concat();
+        let flags =
+            ["--repo", "repo", "--model", "scripted:m.json"].into_iter().chain(flags.split_whitespace());
+        let flags: Vec<&str> = flags.collect();
         let rows = explained(&place, &[], &flags);
         let ended = place.run(&[&["run", "make it 42", "--format", "json"], &flags[..]].concat());
-        let contract = contract(&place, &ended.json());
-        let mut compared = 0;
-        for row in &rows {
-            if let Some(pointer) = row["contract"].as_str() {
-                let held = contract.pointer(pointer).unwrap_or(&Value::Null);
-                assert_eq!(&row["value"], held, "{pointer} with {flags:?}");
-                compared += 1;
-            }
-        }
-        assert!(compared > 25, "{rows:?}");
-        assert_eq!(row(&rows, "check_timeout")["value"], contract["checks"][0]["timeout"]);
+        told_the_same(&rows, &contract(&place, &ended.json()), &flags);
     }
+    // A recording says who the model was.
+    let flags = ["--repo", "repo", "--trust", "trusted-local", "--check", "true"];
+    let base = [&["run", "make it 42", "--format", "json"], &flags[..]].concat();
+    place.run(&[&base[..], &["--model", "scripted:m.json"], &tape].concat());
+    let replay = [&flags[..], &["--replay", "tape.jsonl"]].concat();
+    let rows = explained(&place, &[], &replay);
+    let ended = place.run(&[&base[..], &["--replay", "tape.jsonl"]].concat());
+    told_the_same(&rows, &contract(&place, &ended.json()), &replay);
+}
+
+fn told_the_same(rows: &[Value], contract: &Value, flags: &[&str]) {
+    let pointers: Vec<&str> = rows.iter().filter_map(|row| row["contract"].as_str()).collect();
+    assert!(pointers.len() > 25, "{rows:?}");
+    for row in rows {
+        if let Some(pointer) = row["contract"].as_str() {
+            assert_eq!(Some(&row["value"]), contract.pointer(pointer), "{pointer} with {flags:?}");
+        }
+    }
+    assert_eq!(row(rows, "check_timeout")["value"], contract["checks"][0]["timeout"]);
+    let mut held = Vec::new();
+    leaves(contract, "", &mut held);
+    let known = pointers.iter().chain(NO_SETTINGS);
+    held.retain(|leaf| !known.clone().any(|known| leaf == known || leaf.starts_with(&format!("{known}/"))));
+    assert!(held.is_empty(), "not explained with {flags:?}: {held:?}");
 }
 
 #[test]

@@ -4,24 +4,23 @@ use std::collections::BTreeMap;
 
 use countersign_config::Resolved;
 use countersign_kernel::contract::{
-    CONTRACT_SCHEMA, Contract, Detectors, EnvironmentTerms, Limits, Network, PresetRef,
+    CONTRACT_SCHEMA, Contract, Detectors, EnvironmentTerms, Limits, ModelTerms, Network, PresetRef,
+    ReviewTerms, Source,
 };
-use countersign_types::Trust;
+use countersign_types::{Tier, Trust};
 
 use crate::run::Wish;
 use crate::run::checks::Commands;
 use crate::run::layers::Layers;
-use crate::run::model::Model;
-use crate::run::repository::Place;
-use crate::tiers::Chosen;
 
+/// What a run is bound to, and `config explain` shows.
 pub(super) fn build(
     wish: &Wish<'_>,
     resolved: &Resolved,
     commands: &Commands,
-    model: &Model,
-    tiers: &Chosen,
-    place: &Place,
+    (model, review): (Option<&ModelTerms>, Option<&ReviewTerms>),
+    sandbox: Tier,
+    source: &Source,
     layers: &Layers,
 ) -> Contract {
     let preset = resolved.preset;
@@ -32,15 +31,15 @@ pub(super) fn build(
             digest: preset.digest(),
             canonical: resolved.canonical,
         },
-        model: model.terms.clone(),
+        model: model.cloned(),
         trust: resolved.trust.value,
-        sandbox: tiers.working.tier(),
+        sandbox,
         floor: resolved.trust.value.floor(),
         network: match resolved.network.value {
             countersign_config::Network::None => Network::None,
             countersign_config::Network::Host => Network::Host,
         },
-        source: place.source.clone(),
+        source: source.clone(),
         environment: EnvironmentTerms {
             setup: commands.setup.clone(),
             probe: commands.probe.clone(),
@@ -73,8 +72,8 @@ pub(super) fn build(
         },
         detectors: Detectors::V1,
         candidate: None,
-        review: model.review.clone(),
-        repro_first: false,
+        review: review.cloned(),
+        repro_first: wish.repro_first,
         deps: commands.deps,
         repository_instructions: resolved.trust.value != Trust::Untrusted,
     }

@@ -1,18 +1,20 @@
 //! `config explain`: what a run with the same flags would have, without one. Nothing is opened but the user's own files.
 
-use countersign_config::{Setting, Source, UserConfig};
-use countersign_types::Trust;
+use countersign_config::{Resolved, Setting, Source, UserConfig};
+use countersign_kernel::contract::Source as From;
+use countersign_types::{Tier, Trust};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::args::{Format, RunArgs};
+use crate::profile::ProfileStore;
 use crate::refusal::Refusal;
 use crate::result::RunResult;
 use crate::run::Wish;
-use crate::run::checks;
 use crate::run::model;
 use crate::run::settings::{self, Settled};
-use crate::{exit, render, terminal, text};
+use crate::run::{checks, contract, layers};
+use crate::{exit, home, render, terminal, text};
 
 const EXPLAIN_SCHEMA: &str = "countersign.config/1";
 
@@ -60,85 +62,23 @@ fn rows(args: &RunArgs) -> Result<Explained, Refusal> {
         wish.usual = wish.preset;
         wish.no_check = true;
     }
-    let Settled { file, resolved, keys, .. } = settings::settle(&wish)?;
-    let commands = checks::parse(&wish, resolved.check_timeout.value)?;
+    let Settled { file, resolved, keys, tape } = settings::settle(&wish)?;
+    let mut commands = checks::parse(&wish, resolved.check_timeout.value)?;
     checks::globs(&wish)?;
-    let (endpoint, key) = model::told(&resolved, &keys)?;
-    let all = Rows { file: &file };
-    let preset = &resolved.preset;
-    let named = args.common.agent.preset.map_or(Source::Default, |_| Source::Flag("--preset"));
-    let fixed =
-        |name, pointer, value: Value| all.row(name, Some(pointer), &Setting::new(value, Source::Preset));
-    let flag = |name, pointer, flag: &'static str, given: bool, value: Value| {
-        let source = if given { Source::Flag(flag) } else { Source::Default };
-        all.row(name, Some(pointer), &Setting::new(value, source))
-    };
-    let sandbox = resolved.sandbox.unwrap_or(Setting::new(countersign_types::Tier::Native, Source::Default));
-    let checks = json!(commands.checks);
-    let reviewer = wish.reviewer();
-    let settings = vec![
-        all.row("preset", Some("/preset/name"), &Setting::new(json!(preset.name), named)),
-        all.row("preset_digest", Some("/preset/digest"), &Setting::new(json!(preset.digest()), named)),
-        all.row("canonical", Some("/preset/canonical"), &Setting::new(json!(resolved.canonical), named)),
-        all.row("trust", Some("/trust"), &resolved.trust.map(|trust| json!(trust))),
-        all.row("floor", Some("/floor"), &resolved.trust.map(|trust| json!(trust.floor()))),
-        all.maybe("model", Some("/model/reference"), resolved.model.as_ref()),
-        all.row("base_url", Some("/model/endpoint"), &endpoint.map(Value::from)),
-        key.map(|source| Row { source, ..all.row("api_key", None, &unsaid()) })
-            .unwrap_or_else(|| all.row("api_key", None, &unsaid())),
-        all.row("sandbox", Some("/sandbox"), &sandbox.map(|tier| json!(tier))),
-        all.row("network", Some("/network"), &resolved.network.map(|network| json!(network))),
-        all.row("max_turns", Some("/limits/turns"), &resolved.max_turns.map(Value::from)),
-        all.maybe("max_tokens", Some("/limits/tokens"), resolved.max_tokens.as_ref()),
-        all.maybe("max_cost", Some("/limits/cost"), resolved.max_cost.as_ref()),
-        all.row("deadline", Some("/limits/deadline"), &resolved.deadline.map(|time| json!(time))),
-        all.row("check_timeout", None, &resolved.check_timeout.map(|time| json!(time))),
-        all.row(
-            "command_timeout",
-            Some("/limits/command_timeout"),
-            &resolved.command_timeout.map(|t| json!(t)),
-        ),
-        all.row("attempts", Some("/attempts"), &resolved.attempts.map(Value::from)),
-        fixed("tool_actions", "/limits/tool_actions", json!(resolved.tool_actions)),
-        fixed("output_bytes", "/limits/output_bytes", json!(resolved.output.as_u64())),
-        fixed("max_output_tokens", "/model/max_output_tokens", json!(resolved.max_output_tokens)),
-        fixed("model_retries", "/limits/model_retries", json!(resolved.model_retries)),
-        flag("checks", "/checks", "--check", !commands.checks.is_empty(), checks),
-        flag("setup", "/environment/setup", "--setup", wish.setup.is_some(), json!(commands.setup)),
-        flag("probe", "/environment/probe", "--probe", wish.probe.is_some(), json!(commands.probe)),
-        flag("scope", "/scope", "--scope", !wish.scope.is_empty(), json!(commands.scope)),
-        flag("protect", "/protect", "--protect", !wish.protect.is_empty(), json!(commands.protect)),
-        flag("deps", "/deps", "--deps", wish.deps.is_some(), json!(commands.deps)),
-        flag("mutants", "/mutants", "--mutants", wish.mutants > 0, json!(wish.mutants)),
-        flag(
-            "min_strength",
-            "/min_strength",
-            "--min-strength",
-            wish.min_strength.is_some(),
-            json!(wish.min_strength),
-        ),
-        flag(
-            "require_verified",
-            "/require_verified",
-            "--require",
-            wish.require_verified,
-            json!(wish.require_verified),
-        ),
-        flag(
-            "review_model",
-            "/review/model/reference",
-            "--review-model",
-            reviewer.is_some(),
-            json!(reviewer),
-        ),
-        all.row(
-            "repository_instructions",
-            Some("/repository_instructions"),
-            &Setting::new(json!(resolved.trust.value != Trust::Untrusted), resolved.trust.source),
-        ),
-        all.row("toolchains", None, &listed(json!(file.toolchains), file.toolchains.is_empty())),
-        all.row("caches", None, &listed(json!(paths(&file)), file.caches.is_empty())),
-    ];
+    let models = model::told(&wish, &resolved, &keys, tape.as_ref())?;
+    let root = home::path()?;
+    if let Some(named) = wish.profile {
+        commands.take_over(&ProfileStore::new(&root), named)?;
+    }
+    let sandbox = resolved.sandbox.unwrap_or(Setting::new(Tier::Native, Source::Default));
+    let layers = layers::find(&file, &root, sandbox.value)?;
+    // Where the base comes from is no setting: it is not looked at here, and not shown.
+    let nowhere = From::Directory { path: String::new() };
+    let (model, review) = (models.model.as_ref(), models.review.as_ref());
+    let contract =
+        contract::build(&wish, &resolved, &commands, (model, review), sandbox.value, &nowhere, &layers);
+    let contract = serde_json::to_value(contract).map_err(|error| Refusal::bug(error.to_string()))?;
+    let settings = settings(&wish, &resolved, &file, &models, &contract);
     let mut notes = keys.notes.clone();
     notes.extend(model::found_note(&resolved));
     if commands.checks.is_empty() && !wish.no_check && wish.profile.is_none() {
@@ -150,27 +90,118 @@ fn rows(args: &RunArgs) -> Result<Explained, Refusal> {
     Ok(Explained { schema: EXPLAIN_SCHEMA, settings, notes })
 }
 
-const fn unsaid() -> Setting<Value> {
-    Setting::new(Value::Null, Source::Default)
+/// Each setting as the contract has it, and who said so.
+fn settings(
+    wish: &Wish<'_>,
+    resolved: &Resolved,
+    file: &UserConfig,
+    models: &model::Told,
+    contract: &Value,
+) -> Vec<Row> {
+    let all = Rows { file, contract };
+    let named = wish.common.agent.preset.map_or(Source::Default, |_| Source::Flag("--preset"));
+    let profiled = wish.profile.is_some();
+    let flag = |name, pointer, flag: &'static str, given: bool| {
+        let source = match (given, profiled && PROFILED.contains(&name)) {
+            (true, _) => Source::Flag(flag),
+            (false, true) => Source::Flag("--profile"),
+            (false, false) => Source::Default,
+        };
+        all.row(name, pointer, source)
+    };
+    let of = |setting: Option<Source>| setting.unwrap_or(Source::Default);
+    let reviewed = wish.review;
+    let from_file = |empty: bool| if empty { Source::Default } else { Source::UserFile };
+    let mut key = all.aside("api_key", Value::Null, Source::Default);
+    if let Some(source) = &models.key {
+        key.source.clone_from(source);
+    }
+    vec![
+        all.row("preset", "/preset/name", named),
+        all.row("preset_digest", "/preset/digest", named),
+        all.row("canonical", "/preset/canonical", named),
+        all.row("trust", "/trust", resolved.trust.source),
+        all.row("floor", "/floor", resolved.trust.source),
+        all.row("model", "/model/reference", of(resolved.model.as_ref().map(|model| model.source))),
+        all.row("base_url", "/model/endpoint", models.endpoint),
+        key,
+        all.row("sandbox", "/sandbox", of(resolved.sandbox.as_ref().map(|tier| tier.source))),
+        all.row("network", "/network", resolved.network.source),
+        all.row("max_turns", "/limits/turns", resolved.max_turns.source),
+        all.row("max_tokens", "/limits/tokens", of(resolved.max_tokens.as_ref().map(|limit| limit.source))),
+        all.row("max_cost", "/limits/cost", of(resolved.max_cost.as_ref().map(|limit| limit.source))),
+        all.row("deadline", "/limits/deadline", resolved.deadline.source),
+        all.aside("check_timeout", json!(resolved.check_timeout.value), resolved.check_timeout.source),
+        all.row("command_timeout", "/limits/command_timeout", resolved.command_timeout.source),
+        all.row("attempts", "/attempts", resolved.attempts.source),
+        all.row("tool_actions", "/limits/tool_actions", Source::Preset),
+        all.row("output_bytes", "/limits/output_bytes", Source::Preset),
+        all.row("max_output_tokens", "/model/max_output_tokens", Source::Preset),
+        all.row("model_retries", "/limits/model_retries", Source::Preset),
+        flag("profile", "/profile", "--profile", profiled),
+        flag("checks", "/checks", "--check", !wish.check.is_empty() || !wish.check_argv.is_empty()),
+        flag("setup", "/environment/setup", "--setup", wish.setup.is_some()),
+        flag("probe", "/environment/probe", "--probe", wish.probe.is_some()),
+        flag("scope", "/scope", "--scope", !wish.scope.is_empty()),
+        flag("protect", "/protect", "--protect", !wish.protect.is_empty()),
+        flag("allow", "/allow", "--allow", !wish.allow.is_empty()),
+        flag("unfenced", "/unfenced", "--no-fence", wish.no_fence),
+        flag("deps", "/deps", "--deps", wish.deps.is_some()),
+        flag("mutants", "/mutants", "--mutants", wish.mutants > 0),
+        flag("min_strength", "/min_strength", "--min-strength", wish.min_strength.is_some()),
+        flag("out_of_process", "/out_of_process", "--out-of-process", wish.out_of_process),
+        flag("require_verified", "/require_verified", "--require", wish.require_verified),
+        flag("repro_first", "/repro_first", "--repro-first", wish.repro_first),
+        flag("review_model", "/review/model/reference", "--review-model", wish.reviewer().is_some()),
+        flag(
+            "review_base_url",
+            "/review/model/endpoint",
+            "--review-base-url",
+            reviewed.is_some_and(|review| review.review_base_url.is_some()),
+        ),
+        flag(
+            "review_rounds",
+            "/review/rounds",
+            "--review-rounds",
+            reviewed.is_some_and(|review| review.review_rounds.is_some()),
+        ),
+        flag(
+            "review_required",
+            "/review/required",
+            "--review-required",
+            reviewed.is_some_and(|review| review.review_required),
+        ),
+        all.row("repository_instructions", "/repository_instructions", resolved.trust.source),
+        all.row(
+            "layers",
+            "/environment/layers",
+            from_file(file.toolchains.is_empty() && file.caches.is_empty()),
+        ),
+        all.row("path", "/environment/path", from_file(file.toolchains.is_empty())),
+    ]
 }
 
-fn listed(value: Value, empty: bool) -> Setting<Value> {
-    Setting::new(value, if empty { Source::Default } else { Source::UserFile })
-}
+/// What a profile says where no flag does.
+const PROFILED: &[&str] = &["checks", "setup", "probe", "scope", "protect", "allow", "deps"];
 
-fn paths(file: &UserConfig) -> Vec<String> {
-    file.caches.iter().map(|cache| format!("{} as {}", cache.host.display(), cache.cell.display())).collect()
-}
-
-/// Makes rows that know the configuration file.
+/// Makes rows that know the configuration file and the contract.
 #[derive(Clone, Copy)]
 struct Rows<'a> {
     file: &'a UserConfig,
+    contract: &'a Value,
 }
 
 impl Rows<'_> {
-    fn row(self, name: &'static str, contract: Option<&'static str>, setting: &Setting<Value>) -> Row {
-        let moved_by = match setting.source {
+    /// A setting that stands in the contract, unless nothing was said that it has a place for.
+    fn row(self, name: &'static str, pointer: &'static str, source: Source) -> Row {
+        let held = self.contract.pointer(pointer);
+        let value = held.cloned().unwrap_or_default();
+        Row { contract: held.map(|_| pointer), ..self.aside(name, value, source) }
+    }
+
+    /// One that does not.
+    fn aside(self, name: &'static str, value: Value, source: Source) -> Row {
+        let moved_by = match source {
             Source::Floor(trust) => Some(trust),
             _ => None,
         };
@@ -179,27 +210,21 @@ impl Rows<'_> {
             "network" => self.file.network.map(|network| network.to_string()),
             _ => None,
         });
-        let key = if name == "floor" { "trust" } else { name };
-        let from_file = setting.source == Source::UserFile || moved_from.is_some();
+        let key = match name {
+            "floor" => "trust",
+            "layers" | "path" => "toolchains",
+            name => name,
+        };
+        let from_file = source == Source::UserFile || moved_from.is_some();
         Row {
             name,
-            value: setting.value.clone(),
-            contract,
-            source: setting.source.to_string(),
+            value,
+            contract: None,
+            source: source.to_string(),
             line: if from_file { self.file.line(key) } else { None },
             moved_by,
             moved_from,
         }
-    }
-
-    fn maybe<T: Serialize>(
-        self,
-        name: &'static str,
-        contract: Option<&'static str>,
-        setting: Option<&Setting<T>>,
-    ) -> Row {
-        let setting = setting.map(|setting| Setting::new(json!(setting.value), setting.source));
-        self.row(name, contract, &setting.unwrap_or_else(unsaid))
     }
 }
 
@@ -213,6 +238,10 @@ fn show(format: Format, explained: &Explained) {
     }
     for row in &explained.settings {
         let value = match &row.value {
+            Value::Array(layers) if row.name == "layers" => {
+                shown_layers(layers).iter().for_each(|line| terminal::out_line(line));
+                continue;
+            }
             Value::Null => "-".to_owned(),
             Value::String(text) => text.clone(),
             other => other.to_string(),
@@ -225,4 +254,18 @@ fn show(format: Format, explained: &Explained) {
     for note in &explained.notes {
         terminal::err_line(&text::safe(&format!("note: {note}")));
     }
+}
+
+/// Toolchains and caches are the user's to check, each with its whole path.
+fn shown_layers(layers: &[Value]) -> Vec<String> {
+    let line = |layer: &Value| {
+        let text = |field: &str| layer[field].as_str().unwrap_or_default();
+        let at = if layer["source"] == layer["target"] {
+            String::new()
+        } else {
+            format!(" at {}", text("target"))
+        };
+        text::safe(&format!("{:<24} {}{at}", text("kind"), text("source")))
+    };
+    layers.iter().map(line).collect()
 }

@@ -374,8 +374,10 @@ fn prepare(
     let layers = layers::find(&file, home.root(), tiers.working.tier())?;
     let (candidate, directory) = work.map(|work| (work.candidate, work.directory)).unzip();
     let build = |commands: &Commands, model: &Model| {
-        let contract = contract::build(wish, &resolved, commands, model, &tiers, &place, &layers);
-        Contract { candidate: candidate.clone(), repro_first: wish.repro_first, ..contract }
+        let models = (model.terms.as_ref(), model.review.as_ref());
+        let sandbox = tiers.working.tier();
+        let contract = contract::build(wish, &resolved, commands, models, sandbox, &place.source, &layers);
+        Contract { candidate: candidate.clone(), ..contract }
     };
     let mut notes = tiers.notes.clone();
     notes.extend(layers.notes.iter().cloned());

@@ -144,24 +144,41 @@ pub(super) fn found_note(resolved: &Resolved) -> Option<String> {
     Some(format!("model {}: {}, as of {DEFAULT_MODELS_AS_OF}", model.value, model.source))
 }
 
-/// The base URL that the model would be called at, and where its key would come from. None: no key is known.
+/// The models that a run would have, as far as they can be told without a key.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) model: Option<ModelTerms>,
+    pub(super) review: Option<ReviewTerms>,
+    /// Who said where the agent's model is called.
+    pub(super) endpoint: Source,
+    /// Where its key would come from. None: none is known, or none is needed.
+    pub(super) key: Option<String>,
+}
+
 pub(super) fn told(
+    wish: &Wish<'_>,
     resolved: &Resolved,
     keys: &Keys,
-) -> Result<(Setting<Option<String>>, Option<String>), Refusal> {
-    let Some(named) = &resolved.model else { return Ok((Setting::new(None, Source::Default), None)) };
-    let reference: ModelRef = named.value.parse().map_err(|error| {
-        let name = source_name("--model", named.source);
-        Refusal::new(reason_of(named.source), format!("{name}: {error}"))
-    })?;
-    let Some(vendor) = reference.vendor() else { return Ok((Setting::new(None, Source::Default), None)) };
-    let (url, source) = address(&AGENT, vendor, resolved.base_url.as_ref())?;
-    let endpoint = Setting::new(Some(url.to_string()), source);
-    let key = match (&resolved.api_key_file, keys.of(vendor)) {
+    tape: Option<&Tape>,
+) -> Result<Told, Refusal> {
+    let means = Means { keys, tape, max_output_tokens: resolved.max_output_tokens };
+    let review = match Review::asked(wish)? {
+        Some(review) => {
+            Some(review.terms(meant(&REVIEWER, &review.reference, &review.asked_by(), means)?.terms))
+        }
+        None => None,
+    };
+    let Some(named) = &resolved.model else {
+        return Ok(Told { model: None, review, endpoint: Source::Default, key: None });
+    };
+    let reference = reference(named)?;
+    let meant = meant(&AGENT, &reference, &agent_asked(resolved, named), means)?;
+    let endpoint = meant.endpoint.as_ref().map_or(Source::Default, |(_, _, source)| *source);
+    let key = meant.endpoint.and_then(|(vendor, ..)| match (&resolved.api_key_file, keys.of(vendor)) {
         (Some(file), _) => Some(format!("{} ({})", file.value.display(), file.source)),
         (None, key) => key.map(keys::Key::shown),
-    };
-    Ok((endpoint, key))
+    });
+    Ok(Told { model: Some(meant.terms), review, endpoint, key })
 }
 
 /// The base URL of a vendor's model, and who said it.
@@ -253,16 +270,8 @@ fn recorded_model(role: Role, terms: &ModelTerms) -> Option<RecordedModel> {
 
 fn agent(resolved: &Resolved, means: Means<'_>) -> Result<Connected, Refusal> {
     let Some(named) = &resolved.model else { return Err(no_model_named(means.keys)) };
-    let reason = reason_of(named.source);
-    let reference: ModelRef = named.value.parse().map_err(|error| {
-        Refusal::new(reason, format!("{}: {error}", source_name("--model", named.source)))
-    })?;
-    let asked = Asked {
-        role: Role::Agent,
-        source: named.source.to_string(),
-        base_url: resolved.base_url.as_ref(),
-        api_key_file: resolved.api_key_file.as_ref(),
-    };
+    let reference = reference(named)?;
+    let asked = agent_asked(resolved, named);
     let connected = connect(&AGENT, &reference, &asked, means)?;
     if let Some(limit) = &resolved.max_cost
         && connected.provider.prices().is_none()
@@ -278,25 +287,9 @@ fn agent(resolved: &Resolved, means: Means<'_>) -> Result<Connected, Refusal> {
 
 /// The reviewer that a command line names. Only flags name one: it is never a default.
 fn reviewer(wish: &Wish<'_>, means: Means<'_>) -> Result<Option<(Connected, ReviewTerms)>, Refusal> {
-    let Some((args, named)) = wish.review.zip(wish.reviewer()) else { return Ok(None) };
-    let reference: ModelRef =
-        named.parse().map_err(|error| Refusal::usage(format!("{}: {error}", REVIEWER.model)))?;
-    let url = args.review_base_url.clone();
-    let url = url.map(|url| Setting::new(url, Source::Flag(REVIEWER.base_url)));
-    let file = args.review_api_key_file.clone();
-    let file = file.map(|file| Setting::new(file, Source::Flag(REVIEWER.api_key_file)));
-    let asked = Asked {
-        role: Role::Reviewer,
-        source: REVIEWER.model.to_owned(),
-        base_url: url.as_ref(),
-        api_key_file: file.as_ref(),
-    };
-    let connected = connect(&REVIEWER, &reference, &asked, means)?;
-    let review = ReviewTerms {
-        model: connected.terms.clone(),
-        rounds: args.review_rounds.unwrap_or(REVIEW_ROUNDS),
-        required: args.review_required,
-    };
+    let Some(review) = Review::asked(wish)? else { return Ok(None) };
+    let connected = connect(&REVIEWER, &review.reference, &review.asked_by(), means)?;
+    let review = review.terms(connected.terms.clone());
     Ok(Some((connected, review)))
 }
 
@@ -344,45 +337,119 @@ struct Asked<'a> {
     api_key_file: Option<&'a Setting<PathBuf>>,
 }
 
-fn connect(
-    flags: &Flags,
-    reference: &ModelRef,
-    asked: &Asked<'_>,
-    means: Means<'_>,
-) -> Result<Connected, Refusal> {
-    let Asked { role, base_url, api_key_file, .. } = asked;
-    let replayed = means.tape.map(Tape::digest);
-    let terms = |reference: &ModelRef, endpoint: Option<String>| ModelTerms {
-        reference: reference.to_string(),
-        endpoint,
-        max_output_tokens: Some(means.max_output_tokens).filter(|tokens| *tokens > 0),
-        source: Some(asked.source.clone()).filter(|source| !source.is_empty()),
-        replayed,
+fn reference(named: &Setting<String>) -> Result<ModelRef, Refusal> {
+    named.value.parse().map_err(|error| {
+        Refusal::new(reason_of(named.source), format!("{}: {error}", source_name("--model", named.source)))
+    })
+}
+
+fn agent_asked<'a>(resolved: &'a Resolved, named: &Setting<String>) -> Asked<'a> {
+    Asked {
+        role: Role::Agent,
+        source: named.source.to_string(),
+        base_url: resolved.base_url.as_ref(),
+        api_key_file: resolved.api_key_file.as_ref(),
+    }
+}
+
+/// The review that a command line asks for.
+#[derive(Debug)]
+struct Review {
+    reference: ModelRef,
+    base_url: Option<Setting<String>>,
+    api_key_file: Option<Setting<PathBuf>>,
+    rounds: u32,
+    required: bool,
+}
+
+impl Review {
+    fn asked(wish: &Wish<'_>) -> Result<Option<Self>, Refusal> {
+        let Some((args, named)) = wish.review.zip(wish.reviewer()) else { return Ok(None) };
+        let file = args.review_api_key_file.clone();
+        let url = args.review_base_url.clone();
+        Ok(Some(Self {
+            reference: named
+                .parse()
+                .map_err(|error| Refusal::usage(format!("{}: {error}", REVIEWER.model)))?,
+            base_url: url.map(|url| Setting::new(url, Source::Flag(REVIEWER.base_url))),
+            api_key_file: file.map(|file| Setting::new(file, Source::Flag(REVIEWER.api_key_file))),
+            rounds: args.review_rounds.unwrap_or(REVIEW_ROUNDS),
+            required: args.review_required,
+        }))
+    }
+
+    fn asked_by(&self) -> Asked<'_> {
+        Asked {
+            role: Role::Reviewer,
+            source: REVIEWER.model.to_owned(),
+            base_url: self.base_url.as_ref(),
+            api_key_file: self.api_key_file.as_ref(),
+        }
+    }
+
+    fn terms(&self, model: ModelTerms) -> ReviewTerms {
+        ReviewTerms { model, rounds: self.rounds, required: self.required }
+    }
+}
+
+/// A model as the contract has it.
+#[derive(Debug)]
+struct Meant {
+    reference: ModelRef,
+    terms: ModelTerms,
+    /// Where it is called. None: nobody is, by a script or a recording.
+    endpoint: Option<(&'static Vendor, BaseUrl, Source)>,
+}
+
+fn meant(flags: &Flags, reference: &ModelRef, asked: &Asked<'_>, means: Means<'_>) -> Result<Meant, Refusal> {
+    let meant = |reference: ModelRef, called: Option<String>, endpoint| {
+        let terms = ModelTerms {
+            reference: reference.to_string(),
+            endpoint: called,
+            max_output_tokens: Some(means.max_output_tokens).filter(|tokens| *tokens > 0),
+            source: Some(asked.source.clone()).filter(|source| !source.is_empty()),
+            replayed: means.tape.map(Tape::digest),
+        };
+        Meant { reference, terms, endpoint }
     };
-    let quiet = || Secrets(Vec::new());
     if let Some(tape) = means.tape {
-        let recorded = tape.model(*role, Some(&reference.to_string()))?;
-        let terms = terms(reference, recorded.endpoint.clone());
-        return Ok(Connected { provider: tape.provider(&recorded)?, terms, secrets: quiet() });
+        let recorded = tape.model(asked.role, Some(&reference.to_string()))?;
+        return Ok(meant(reference.clone(), recorded.endpoint, None));
     }
     let Some(vendor) = reference.vendor() else {
-        if let Some(Setting { source: Source::Flag(flag), .. }) = base_url {
+        if let Some(Setting { source: Source::Flag(flag), .. }) = asked.base_url {
             return Err(Refusal::usage(format!(
                 "{flag} cannot be used with scripted:FILE, which calls nobody"
             )));
         }
         let here = std::env::current_dir()
             .map_err(|error| Refusal::usage(format!("the current directory is gone: {error}")))?;
-        let reference = reference.anchored_at(&here);
+        return Ok(meant(reference.anchored_at(&here), None, None));
+    };
+    let (url, source) = address(flags, vendor, asked.base_url)?;
+    Ok(meant(reference.clone(), Some(url.to_string()), Some((vendor, url, source))))
+}
+
+fn connect(
+    flags: &Flags,
+    reference: &ModelRef,
+    asked: &Asked<'_>,
+    means: Means<'_>,
+) -> Result<Connected, Refusal> {
+    let Meant { reference, terms, endpoint } = meant(flags, reference, asked, means)?;
+    let quiet = || Secrets(Vec::new());
+    if let Some(tape) = means.tape {
+        let recorded = tape.model(asked.role, Some(&reference.to_string()))?;
+        return Ok(Connected { provider: tape.provider(&recorded)?, terms, secrets: quiet() });
+    }
+    let Some((vendor, url, _)) = endpoint else {
         let provider = Wired::scripted(reference.clone(), Arc::new(SystemTimer))
             .map_err(|error| Refusal::usage(format!("{} {reference}: {error}", flags.model)))?;
-        return Ok(Connected { provider, terms: terms(&reference, None), secrets: quiet() });
+        return Ok(Connected { provider, terms, secrets: quiet() });
     };
-    let (url, _) = address(flags, vendor, *base_url)?;
-    let key = key(flags, vendor, &url, api_key_file.map(|file| file.value.as_path()), means.keys)?;
+    let key = key(flags, vendor, &url, asked.api_key_file.map(|file| file.value.as_path()), means.keys)?;
     let secrets = Secrets(key.iter().map(|key| key.secret().expose().as_bytes().to_vec()).collect());
-    let terms = terms(reference, Some(url.to_string()));
-    let provider = Wired::http(HttpConfig::new(reference.clone(), url, key), Arc::new(SystemTimer))
+    let provider = Wired::http(HttpConfig::new(reference, url, key), Arc::new(SystemTimer))
         .map_err(|error| no_key(flags, vendor, &error))?;
     Ok(Connected { provider, terms, secrets })
 }
