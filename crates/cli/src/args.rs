@@ -8,6 +8,7 @@ mod generated;
 mod looking;
 mod profile;
 mod review;
+mod tasks;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ pub(crate) use self::generated::{CompletionsArgs, GenerateCommand, ManArgs};
 pub(crate) use self::looking::{EventsArgs, ListArgs, ReportArgs, ShowArgs, WatchArgs};
 pub(crate) use self::profile::{InitArgs, ProfileCheckArgs, ProfileCommand, ProfileNewArgs, ProjectArgs};
 pub(crate) use crate::args::review::ReviewArgs;
+pub(crate) use crate::args::tasks::{ApproveArgs, ControlArgs, RevokeArgs, StatusArgs, SubmitArgs};
 use crate::crash::CrashAt;
 use crate::refusal::Refusal;
 use crate::{terminal, text};
@@ -91,8 +93,20 @@ pub(crate) enum Command {
     Apply(ApplyArgs),
     /// Put all that a reviewer needs of an ended session into a new directory
     Export(ExportArgs),
-    /// Go on with a session that was parked, or whose process died
+    /// Record a session with its contract and task, and print its id; nothing of it runs before it is approved and resumed
+    Submit(Box<SubmitArgs>),
+    /// Show what a submitted session would be granted, and grant it
+    Approve(ApproveArgs),
+    /// Go on with a session that was approved or parked, or whose process died
     Resume(ResumeArgs),
+    /// Let a session rest: what is under way ends first, and `resume` goes on
+    Pause(ControlArgs),
+    /// End a session: what is under way is stopped, and no pass counts any more
+    Cancel(ControlArgs),
+    /// Take away what a session was granted; what is under way by it is stopped
+    Revoke(RevokeArgs),
+    /// Say where a session stands, what it waits for, and what to do next
+    Status(StatusArgs),
     /// Say which sandboxes work here, and how to get the others
     Doctor(DoctorArgs),
     /// Write completions for a shell to standard output
@@ -341,6 +355,16 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) what: TaskArgs,
     #[command(flatten)]
+    pub(crate) terms: TermsArgs,
+    /// What becomes of the patch when it is over; the outcome stays what it is
+    #[arg(long, value_enum, default_value_t = AtEnd::Keep)]
+    pub(crate) at_end: AtEnd,
+}
+
+/// What a session's contract is made of: of `run` and `submit`.
+#[derive(Debug, Args)]
+pub(crate) struct TermsArgs {
+    #[command(flatten)]
     pub(crate) common: CommonArgs,
     #[command(flatten)]
     pub(crate) judge: JudgeArgs,
@@ -355,9 +379,6 @@ pub(crate) struct RunArgs {
     /// Accept the agent's word: the outcome is `answered` and claims nothing
     #[arg(long)]
     pub(crate) no_check: bool,
-    /// What becomes of the patch when it is over; the outcome stays what it is
-    #[arg(long, value_enum, default_value_t = AtEnd::Keep)]
-    pub(crate) at_end: AtEnd,
 }
 
 /// The work: exactly one of three.

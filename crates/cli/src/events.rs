@@ -37,9 +37,12 @@ fn write(args: &EventsArgs) -> Result<u8, Refusal> {
             if !args.follow || row.summary.get("outcome").is_some_and(|outcome| !outcome.is_null()) {
                 return Ok(exit::DONE);
             }
-            if !waiting.goes_on(driven).await {
-                terminal::err_line(&lease::lost(id));
-                return Ok(exit::NEGATIVE);
+            let (word, idle) = lease::idle(id, lease::status(&row));
+            // It waits for a person, who may take their time.
+            let rests = !driven && matches!(word, "ready" | "parked");
+            if rests || !waiting.goes_on(driven).await {
+                terminal::err_line(&idle);
+                return Ok(if word == lease::LOST { exit::NEGATIVE } else { exit::DONE });
             }
         }
     })

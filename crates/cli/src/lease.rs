@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use countersign_engine::{Ended, EngineError};
-use countersign_store::StoreError;
+use countersign_store::{SessionRow, StoreError};
 use countersign_types::SessionId;
 
 use crate::home::Home;
@@ -46,11 +46,31 @@ impl Waiting {
 }
 
 /// What to say of a turn that has no end and that nobody drives.
-pub(crate) fn lost(id: &SessionId) -> String {
+fn lost(id: &SessionId) -> String {
     format!(
         "session {id} is lost: its process died; `countersign resume {id}` goes on from the last thing that it recorded"
     )
 }
+
+/// A word and a sentence for a turn without an end that nobody drives.
+pub(crate) fn idle(id: &SessionId, status: Option<&str>) -> (&'static str, String) {
+    let rests =
+        |word, next: &str| (word, format!("session {id} is {word}: `countersign {next} {id}` goes on"));
+    match status {
+        Some("ready") => rests("ready", "approve"),
+        Some("approved") => rests("approved", "resume"),
+        Some("parked") => rests("parked", "resume"),
+        _ => (LOST, lost(id)),
+    }
+}
+
+/// The status in a session's row.
+pub(crate) fn status(row: &SessionRow) -> Option<&str> {
+    row.summary.get("status").and_then(serde_json::Value::as_str)
+}
+
+/// The word of [`idle`] for a session whose process died.
+pub(crate) const LOST: &str = "lost";
 
 /// Drives, although somebody may be looking whether it is driven just when the lease is asked for.
 pub(crate) async fn taken<F>(mut drive: impl FnMut() -> F) -> Result<Ended, EngineError>

@@ -23,7 +23,7 @@ struct Listed {
     session: SessionId,
     created_at: Millis,
     updated_at: Millis,
-    /// `ended`, `parked`, `running`, or `lost` where the process that drove it died.
+    /// `ended`, `ready`, `approved`, `parked`, `running`, or `lost` where the process that drove it died.
     status: Option<String>,
     /// None while the turn is not over.
     outcome: Option<String>,
@@ -106,8 +106,12 @@ fn rows(args: &ListArgs) -> Result<Vec<Listed>, Refusal> {
     }
     for row in &mut rows {
         if row.outcome.is_none() && row.status.as_deref() != Some("parked") {
-            let word = if lease::held(&home, &row.session) { "running" } else { "lost" };
-            row.status = Some(word.to_owned());
+            let driven = lease::held(&home, &row.session);
+            // What waits for its approval, or for a first driver, is neither.
+            let waits = matches!(row.status.as_deref(), Some("ready" | "approved"));
+            if driven || !waits {
+                row.status = Some(if driven { "running" } else { "lost" }.to_owned());
+            }
         }
     }
     Ok(rows)

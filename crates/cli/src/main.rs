@@ -14,6 +14,7 @@ mod ask;
 mod bug;
 mod crash;
 mod demo;
+mod desk;
 mod diff;
 mod doctor;
 mod events;
@@ -23,6 +24,7 @@ mod export;
 mod files;
 mod gate;
 mod generated;
+mod grants;
 mod hint;
 mod home;
 mod lease;
@@ -38,6 +40,8 @@ mod resume;
 mod run;
 mod show;
 mod signals;
+mod status;
+mod submit;
 mod sweep;
 mod terminal;
 mod text;
@@ -91,7 +95,13 @@ fn dispatch(cli: Cli) -> u8 {
         Command::Diff(args) => diff::diff(&args),
         Command::Apply(args) => apply::apply(&args),
         Command::Export(args) => export::export(&args),
+        Command::Submit(args) => submit::submit(&args),
+        Command::Approve(args) => desk::approve(&args),
         Command::Resume(args) => resume::resume(&args),
+        Command::Pause(args) => desk::pause(&args),
+        Command::Cancel(args) => desk::cancel(&args),
+        Command::Revoke(args) => desk::revoke(&args),
+        Command::Status(args) => status::status(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Completions(args) => generated::completions(&args),
         Command::Generate(command) => generated::generate(&command),

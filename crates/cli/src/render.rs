@@ -125,8 +125,8 @@ pub(crate) fn summary(result: &RunResult) -> String {
     let mut parts = vec![match (result.outcome, result.reason) {
         (Some(outcome), Some(reason)) => format!("{outcome} ({reason})"),
         _ if result.exit_code == Some(Outcome::BUG_EXIT_CODE) => "bug (bug)".to_owned(),
-        // Only a process that died leaves an error and no end.
-        _ if result.error.is_some() => "lost".to_owned(),
+        // The word of a session that nobody drives: one whose process died, or that waits for somebody.
+        _ if result.error.is_some() => result.error.iter().map(|error| error.kind).collect(),
         _ => "running".to_owned(),
     }];
     if let Some(strength) = result.strength {

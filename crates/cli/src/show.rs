@@ -1,6 +1,7 @@
 //! `show`: a session's result and what was said and done in it.
 
 use countersign_engine::{Survivor, TranscriptEntry};
+use countersign_store::Store as _;
 use countersign_types::SessionId;
 use serde::Serialize;
 
@@ -88,7 +89,9 @@ fn look(id: &SessionId) -> Result<Shown, Refusal> {
         session::known(&home, id).await?;
         let mut result = session::shown(&home, id).await;
         if result.outcome.is_none() && result.error.is_none() && !lease::held(&home, id) {
-            result.error = Some(ErrorResult { kind: "lost", message: lease::lost(id) });
+            let row = home.store.session(id).await?;
+            let (kind, message) = lease::idle(id, lease::status(&row));
+            result.error = Some(ErrorResult { kind, message });
         }
         let transcript = countersign_engine::transcript(home.store.as_ref(), id).await?;
         Ok(Shown { result, transcript: transcript.into_iter().map(Entry::from).collect() })

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use countersign_engine::{Interrupt, Interrupts};
-use countersign_kernel::CancelHow;
+use countersign_kernel::StopHow;
 use futures::future::BoxFuture;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -61,7 +61,7 @@ impl Signals {
         let mut canceled = false;
         loop {
             let interrupt = tokio::select! {
-                _ = int.recv() => Interrupt::Cancel(CancelHow::Signal),
+                _ = int.recv() => Interrupt::Cancel(StopHow::Signal),
                 _ = term.recv() => Interrupt::Drain,
                 _ = hup.recv() => Interrupt::Drain,
             };

@@ -253,6 +253,15 @@ fn the_page_on_sessions_does_what_it_says() {
 }
 
 #[test]
+fn the_page_on_tasks_does_what_it_says() {
+    let Some(place) = project::place("the_page_on_tasks_does_what_it_says") else { return };
+    let project = SUMS.replace("git init --quiet --initial-branch main", "");
+    let first = format!("{DATES}{}{RUN}\nexport COUNTERSIGN_MODEL=scripted:$HOME/fix.json\n", project);
+    let given = Given { first: &first, ..Given::default() };
+    run(&place, &page("docs/tasks.md"), &given);
+}
+
+#[test]
 fn allowances_are_named_as_the_page_on_the_fence_says() {
     let Some(place) = project::place("allowances_are_named_as_the_page_on_the_fence_says") else { return };
     let project = r#"

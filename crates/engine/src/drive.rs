@@ -1,6 +1,6 @@
 //! The story of a turn, read top to bottom in the order in which it happens. This is the only loop.
 
-use countersign_kernel::{Command, Ending, Event, Receipt, Refusal, Session, Step, Work, work};
+use countersign_kernel::{Command, Ending, Event, Receipt, Refusal, Session, Step, StopHow, Work, work};
 use countersign_types::{EffectId, Millis, PrincipalId, Reason, SessionId};
 use futures::future::{Either, select};
 
@@ -20,6 +20,9 @@ pub enum Ended {
     /// There is nothing to drive: no turn, or one that nobody approved.
     Idle,
 }
+
+/// How often a driver looks whether somebody outside asked for something while it performs or waits.
+const LOOK: Millis = Millis(200);
 
 /// Drives a session's turn until it is over or must wait.
 pub async fn drive(ports: &Ports, id: &SessionId, holder: &str) -> Result<Ended, EngineError> {
@@ -47,6 +50,7 @@ pub async fn resume(ports: &Ports, id: &SessionId, holder: &str) -> Result<Ended
 
 async fn run(ports: &Ports, journal: &mut Journal, shop: &mut Workshop<'_>) -> Result<Ended, EngineError> {
     loop {
+        learn_news(journal, shop);
         match work(&journal.session, ports.clock.now()) {
             Work::Done(ending) => return Ok(Ended::Over(ending)),
             Work::Idle => return Ok(Ended::Idle),
@@ -80,6 +84,7 @@ async fn commit(
     let feedback = payloads.feedback.clone();
     match journal.commit(ports, None, command, payloads).await {
         Ok(committed) => {
+            learn_news(journal, shop);
             for (_, event) in &committed {
                 shop.learn(event, feedback.as_deref());
             }
@@ -124,11 +129,18 @@ async fn perform(
             Some(at) => ports.clock.sleep(at.saturating_sub(now)),
             None => Box::pin(std::future::pending()),
         };
+        let mut look = ports.clock.sleep(LOOK);
         loop {
             let mut interrupt = ports.interrupts.next();
-            match select(&mut acting, select(&mut interrupt, &mut late)).await {
+            match select(&mut acting, select(select(&mut interrupt, &mut look), &mut late)).await {
                 Either::Left((done, _)) => break done,
-                Either::Right((Either::Left((interrupt, _)), _)) => {
+                Either::Right((Either::Left((Either::Right(((), _)), _)), _)) => {
+                    look = ports.clock.sleep(LOOK);
+                    if journal.catch_up(ports).await && stopped(journal) {
+                        stopper.halt();
+                    }
+                }
+                Either::Right((Either::Left((Either::Left((interrupt, _)), _)), _)) => {
                     // Durable before anything is stopped: a process that dies now is still canceled.
                     external(ports, journal, interrupt).await?;
                     stopper.halt();
@@ -178,6 +190,7 @@ async fn receive(
     };
     match journal.commit_then(ports, None, &Command::Receipts(receipts), payloads, next).await {
         Ok(committed) => {
+            learn_news(journal, shop);
             for (_, event) in &committed {
                 if !learnt.contains(event) {
                     shop.learn(event, feedback.as_deref());
@@ -191,11 +204,26 @@ async fn receive(
 }
 
 async fn rest(ports: &Ports, journal: &mut Journal, until: Millis) -> Result<(), EngineError> {
-    let wait = until.saturating_sub(ports.clock.now());
+    let wait = until.saturating_sub(ports.clock.now()).min(LOOK);
     let interrupt = ports.interrupts.next();
     match select(interrupt, ports.clock.sleep(wait)).await {
         Either::Left((interrupt, _)) => external(ports, journal, interrupt).await,
-        Either::Right(((), _)) => Ok(()),
+        Either::Right(((), _)) => {
+            journal.catch_up(ports).await;
+            Ok(())
+        }
+    }
+}
+
+/// Does what somebody outside asked for end what is under way?
+fn stopped(journal: &Journal) -> bool {
+    journal.session.turn.as_ref().is_some_and(|turn| turn.must_stop(&journal.session.contract))
+}
+
+/// Takes in what others appended.
+fn learn_news(journal: &mut Journal, shop: &mut Workshop<'_>) {
+    for (_, event) in std::mem::take(&mut journal.news) {
+        shop.learn(&event, None);
     }
 }
 
@@ -203,7 +231,7 @@ async fn rest(ports: &Ports, journal: &mut Journal, until: Millis) -> Result<(),
 async fn external(ports: &Ports, journal: &mut Journal, interrupt: Interrupt) -> Result<(), EngineError> {
     let command = match interrupt {
         Interrupt::Cancel(how) => Command::Cancel(how),
-        Interrupt::Drain => Command::Drain,
+        Interrupt::Drain => Command::Drain(StopHow::Signal),
     };
     match journal.commit(ports, Some(&person()?), &command, Payloads::default()).await {
         Ok(_) | Err(CommitError::Refused(_)) => Ok(()),

@@ -16,7 +16,7 @@ use crate::ports::{Ids, Ports};
 use crate::{CrashPoint, Trace, crash};
 
 /// How often a command is decided again because somebody else appended in between.
-const MAX_MOVED: u32 = 8;
+pub(crate) const MAX_MOVED: u32 = 8;
 
 /// Texts and bytes that go beside an event.
 #[derive(Debug, Default)]
@@ -55,12 +55,14 @@ pub struct NewSession<'a> {
     pub input: &'a [u8],
     /// Each setting with its source, as the evidence shows it. JSON without secrets.
     pub settings: Option<&'a Value>,
+    /// In the same commit; otherwise the session waits for somebody's approval.
+    pub approved: bool,
 }
 
 /// The payload of a session's first event that hides its texts. A session of before has none, and plain digests.
 const BLIND: &str = "blind";
 
-/// Makes the session, records contract and task, and approves them. Executes nothing.
+/// Makes the session and records contract, task and, where it is given at once, the approval. Executes nothing.
 pub async fn submit(ports: &Ports, new: NewSession<'_>) -> Result<(), EngineError> {
     let now = ports.clock.now();
     let row = countersign_store::NewSession {
@@ -75,8 +77,9 @@ pub async fn submit(ports: &Ports, new: NewSession<'_>) -> Result<(), EngineErro
     let commands = [
         Command::Open { contract: Digest::of(&contract) },
         Command::Queue { input: blind.hide(Digest::of(new.input)), bytes },
-        Command::Approve,
-    ];
+    ]
+    .into_iter()
+    .chain(new.approved.then_some(Command::Approve));
     let mut session = Session::new(new.contract.clone());
     let mut events = Vec::new();
     for command in commands {
@@ -203,8 +206,7 @@ pub(crate) fn summary(session: &Session, input: &[u8]) -> Value {
     let (Source::Git { repository, .. } | Source::Directory { path: repository }) = &session.contract.source;
     let mut row = json!({ "task": first_line(&String::from_utf8_lossy(input)), "repository": repository });
     let Some(turn) = &session.turn else { return row };
-    let status = format!("{:?}", turn.status()).to_lowercase();
-    row["status"] = json!(status);
+    row["status"] = json!(turn.status().as_str());
     if let Some(ending) = turn.ending {
         row["outcome"] = json!(ending.outcome.as_str());
         row["reason"] = json!(ending.reason.as_str());
@@ -226,6 +228,8 @@ pub(crate) struct Journal {
     pub(crate) input: Vec<u8>,
     /// What its digests of texts are hidden with.
     pub(crate) blind: Option<Blind>,
+    /// What others appended since it was looked at.
+    pub(crate) news: Vec<(u64, Event)>,
     lease: Lease,
     seq: u64,
 }
@@ -241,7 +245,8 @@ impl Journal {
         let loaded = ports.store.load(id).await?;
         let (session, input, events) = replay(ports.store.as_ref(), id, &loaded.events).await?;
         let blind = blind(ports.store.as_ref(), id, loaded.events.first()).await?;
-        let journal = Self { id: id.clone(), session, input, blind, lease, seq: loaded.seq };
+        let journal =
+            Self { id: id.clone(), session, input, blind, news: Vec::new(), lease, seq: loaded.seq };
         Ok((journal, events))
     }
 
@@ -339,10 +344,25 @@ impl Journal {
 
     async fn reload(&mut self, ports: &Ports) -> Result<(), EngineError> {
         let loaded = ports.store.load(&self.id).await?;
-        let (session, _, _) = replay(ports.store.as_ref(), &self.id, &loaded.events).await?;
+        let (session, _, events) = replay(ports.store.as_ref(), &self.id, &loaded.events).await?;
         self.session = session;
+        for ((seq, event), line) in events.into_iter().zip(&loaded.events) {
+            if seq > self.seq {
+                ports.observer.see(&self.session, Trace::Committed { seq, at: line.at, event: &event });
+                self.news.push((seq, event));
+            }
+        }
         self.seq = loaded.seq;
         Ok(())
+    }
+
+    /// Looks whether somebody outside appended. A store that cannot be read now says so at the next commit, which is what
+    /// may end the turn.
+    pub(crate) async fn catch_up(&mut self, ports: &Ports) -> bool {
+        match ports.store.session(&self.id).await {
+            Ok(row) if row.seq > self.seq => self.reload(ports).await.is_ok(),
+            Ok(_) | Err(_) => false,
+        }
     }
 }
 

@@ -32,7 +32,7 @@ pub trait Ids: Send + Sync + fmt::Debug {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupt {
     /// SIGINT, or a request to cancel.
-    Cancel(countersign_kernel::CancelHow),
+    Cancel(countersign_kernel::StopHow),
     /// SIGTERM: park.
     Drain,
 }

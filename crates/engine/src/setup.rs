@@ -82,6 +82,7 @@ impl Workshop<'_> {
                 } else {
                     self.see_off(cell);
                 }
+                self.is_pinned(known.tree)?;
                 self.keep(known.tree, known.manifest);
                 self.learn_base(known.tree).await?;
                 return Ok((known.result, left_out(&known.skipped)));
@@ -104,6 +105,7 @@ impl Workshop<'_> {
         let tree = Manifest::new(imported.entries);
         let digest = ports.objects.put_manifest(&tree, Durability::Sync)?;
         let entries = tree.entries().len() as u64;
+        self.is_pinned(digest)?;
         self.keep(digest, tree);
         self.learn_base(digest).await?;
         if let Some(commit) = &imported.commit
@@ -150,6 +152,15 @@ impl Workshop<'_> {
     }
 
     /// Object ids are only as good as the repository that they come from: another one's import is not used.
+    /// A session that waited for its approval begins from what was submitted, or not at all.
+    fn is_pinned(&self, tree: Digest) -> Result<(), Fail> {
+        if self.contract.pinned.is_none_or(|pinned| pinned == tree) {
+            return Ok(());
+        }
+        let what = "the project is not what it was when the session was submitted, and nothing of it was run: submit it again";
+        Err(Fail::because(Reason::Repository, what))
+    }
+
     fn import_key(&self, commit: &str) -> Result<Digest, Fail> {
         let repository = match &self.contract.source {
             Source::Git { repository, .. } => repository.as_str(),

@@ -97,7 +97,7 @@ pub(crate) async fn rebuild(
                 };
                 transcript.result(call_index(*effect), text, *ok);
             }
-            Event::EffectDenied { effect, capability, .. } => {
+            Event::EffectDenied { effect, capability, kind: EffectKind::Tool { .. } } => {
                 transcript.result(call_index(*effect), countersign_tools::denied(*capability), false);
             }
             Event::AttemptReturned { .. } => {

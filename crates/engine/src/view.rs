@@ -251,7 +251,9 @@ impl View {
             view.strength = ending.strength;
             view.rescued_from = ending.rescued_from;
             view.reset_at = ending.reset_at;
-        } else if turn.drain {
+        } else if turn.approved_at.is_none() {
+            view.outcome = Some((Outcome::Parked, Reason::Approval));
+        } else if turn.drain.is_some() {
             view.outcome = Some((Outcome::Parked, Reason::Drained));
         }
         if let Some(approved) = turn.approved_at {
@@ -393,6 +395,7 @@ impl View {
         }
         self.claims = crate::claims::of(self, events, texts).await?;
         self.attempts = attempts(events, texts).await?;
+        self.stopped_from_outside(events);
         self.settle_error(setup_detail);
         Ok(())
     }
@@ -404,6 +407,29 @@ impl View {
         if more > 0 {
             self.degraded.push(format!("{more} more findings about the change are not listed"));
         }
+    }
+
+    /// What a person did or has not done, where that is why the turn stands or ended.
+    fn stopped_from_outside(&mut self, events: &[(u64, Event)]) {
+        let Some((_, reason)) = self.outcome else { return };
+        let id = &self.id;
+        let message = match reason {
+            Reason::Approval => {
+                format!(
+                    "session {id} waits for its approval: `countersign approve {id}` shows what that grants"
+                )
+            }
+            Reason::Request => match events.iter().rev().nth(1) {
+                Some((_, Event::EffectDenied { capability, kind, .. })) => format!(
+                    "the capability {} was revoked, and {} needs it",
+                    capability.as_str(),
+                    kind.name()
+                ),
+                _ => return,
+            },
+            _ => return,
+        };
+        self.error = Some(ErrorView { kind: reason, message });
     }
 
     /// An error is shown only where it is what ended the turn.

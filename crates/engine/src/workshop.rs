@@ -7,7 +7,7 @@ use countersign_cell::Cell;
 use countersign_gates::{CheckDecision, Fence};
 use countersign_guest::protocol::{CalledName, MAX_FDS, Reply, Request, WriteGuard};
 use countersign_kernel::contract::Contract;
-use countersign_kernel::{EffectResult, Event, ToolName, Turn};
+use countersign_kernel::{EffectKind, EffectResult, Event, ToolName, Turn};
 use countersign_llm::{Call, Reply as ModelReply};
 use countersign_tools::{Schema, ToolCallSpec};
 use countersign_tree::{Manifest, ScratchRules};
@@ -117,11 +117,8 @@ impl<'p> Workshop<'p> {
 
     /// Of which nothing is known but the contract.
     pub(crate) fn bare(ports: &'p Ports, contract: Contract) -> Self {
-        let offered = countersign_tools::offered(
-            prompt::read_only(&contract),
-            !contract.checks.is_empty(),
-            contract.repro_first,
-        );
+        let mut offered = offered(&contract);
+        offered.retain(|schema| contract.tools.is_empty() || contract.tools.contains(&schema.tool));
         Workshop {
             ports,
             names: offered.iter().map(|schema| schema.tool).collect(),
@@ -262,7 +259,7 @@ impl<'p> Workshop<'p> {
                     self.transcript().result(call_index(*effect), text, ok);
                 }
             }
-            Event::EffectDenied { effect, capability, .. } => {
+            Event::EffectDenied { effect, capability, kind: EffectKind::Tool { .. } } => {
                 self.transcript().result(call_index(*effect), countersign_tools::denied(*capability), false);
             }
             Event::AttemptReturned { .. } => {
@@ -394,6 +391,19 @@ impl<'p> Workshop<'p> {
     pub(crate) fn base_digest(&self) -> Result<Digest, Fail> {
         Ok(self.facts()?.tree.digest())
     }
+}
+
+fn offered(contract: &Contract) -> Vec<Schema> {
+    countersign_tools::offered(prompt::read_only(contract), !contract.checks.is_empty(), contract.repro_first)
+}
+
+/// The tools that an agent under such a contract is given by this version, for the contract to name them.
+#[must_use]
+pub fn tools(contract: &Contract) -> Vec<ToolName> {
+    if contract.candidate.is_some() {
+        return Vec::new();
+    }
+    offered(contract).iter().map(|schema| schema.tool).collect()
 }
 
 /// What a turn needs to go on is not there.

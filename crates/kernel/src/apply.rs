@@ -101,8 +101,10 @@ fn take_in(turn: &mut Turn, at: Millis, event: &Event) {
             turn.outstanding.remove(effect);
             turn.lost = true;
         }
-        Event::EffectDenied { effect, .. } => {
-            see_call(turn, at, *effect, None);
+        Event::EffectDenied { effect, kind, .. } => {
+            if matches!(kind, EffectKind::Tool { .. }) {
+                see_call(turn, at, *effect, None);
+            }
         }
         Event::RetryScheduled { not_before, .. } => {
             turn.failure = None;
@@ -126,12 +128,23 @@ fn take_in(turn: &mut Turn, at: Millis, event: &Event) {
         Event::AttemptReturned { gate, .. } => return_to_work(turn, *gate),
         Event::Nudged { finding } => turn.watch.tell(*finding),
         Event::CancelRequested { how } => turn.cancel = Some(*how),
-        Event::DrainRequested => {
-            turn.drain = true;
+        Event::CapabilitiesRevoked { capabilities } => {
+            for capability in capabilities {
+                if turn.capabilities.remove(capability) {
+                    turn.revoked.insert(*capability);
+                }
+            }
+            // What it wrote so far is no checkpoint: the next one begins from the last.
+            if !turn.outstanding.is_empty() {
+                turn.cell = None;
+            }
+        }
+        Event::DrainRequested { how } => {
+            turn.drain = Some(*how);
             turn.parked_at = Some(at);
         }
         Event::Resumed => {
-            turn.drain = false;
+            turn.drain = None;
             turn.fresh = true;
             if let Some(parked_at) = turn.parked_at.take() {
                 turn.idle = turn.idle.saturating_add(at.saturating_sub(parked_at));

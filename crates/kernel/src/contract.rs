@@ -4,6 +4,8 @@
 use countersign_types::{Digest, Millis, Money, StrengthLevel, Tier, TierProperties, Trust, canonical_json};
 use serde::{Deserialize, Serialize};
 
+use crate::ToolName;
+
 pub const CONTRACT_SCHEMA: &str = "countersign.contract/1";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +23,9 @@ pub struct Contract {
     pub floor: TierProperties,
     pub network: Network,
     pub source: Source,
+    /// The base tree as it was at submission. Another one is refused when the turn begins. None: whatever is there then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<Digest>,
     pub environment: EnvironmentTerms,
     /// The registered profile that checks, environment and rules were taken from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,6 +59,9 @@ pub struct Contract {
     /// What ends a turn that goes round in circles. A contract from before there was any has none.
     #[serde(default)]
     pub detectors: Detectors,
+    /// The tools that the agent has. Empty: all that the program offers for such a session, in a contract of before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolName>,
     /// Instruction files of the repository are read as data at the start.
     pub repository_instructions: bool,
     #[serde(default)]

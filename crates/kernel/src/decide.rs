@@ -11,7 +11,7 @@ use crate::effect::{
     BaseVerdict, Capability, Class, EffectFailure, EffectKind, EffectResult, JobSummary, ReproMark, ToolName,
     WorkPermit,
 };
-use crate::event::{CancelHow, EndPath, Event, RecoverDecision};
+use crate::event::{EndPath, Event, RecoverDecision, StopHow};
 use crate::gates::{self, Gate, GatePlanStep};
 use crate::review;
 use crate::state::{Ending, Phase, Session, Turn};
@@ -22,7 +22,7 @@ use crate::work::{call_index, next_steps};
 pub enum Authority {
     /// The driver that holds the session's lease.
     Driver,
-    /// A person or another process: may submit, approve, cancel, drain, resume and close, never act.
+    /// A person or another process: may submit, approve, cancel, drain, revoke, resume and close, never act.
     External,
 }
 
@@ -39,8 +39,11 @@ pub enum Command {
     Intend(Vec<Intent>),
     Receipts(Vec<Receipt>),
     Tick,
-    Cancel(CancelHow),
-    Drain,
+    Cancel(StopHow),
+    /// Rest until somebody resumes it.
+    Drain(StopHow),
+    /// Takes away what was granted; None: everything.
+    Revoke(Option<Capability>),
     Resume,
     /// The first command of every driver: what was under way when the last one stopped?
     Recover,
@@ -92,8 +95,6 @@ pub enum Refusal {
     NotUnderWay(EffectId),
     #[error("the receipt of {0} does not fit its kind")]
     WrongReceipt(EffectId),
-    #[error("the session holds no capability for effect {0}")]
-    NoCapability(EffectId),
 }
 
 /// The longest chain of decisions that one command can cause. A plan has fewer gates than this; reaching it would be a
@@ -166,7 +167,7 @@ fn answer(next: &mut Draft, command: &Command) -> Result<(), Refusal> {
         Command::Approve => {
             let turn = next.active()?;
             if turn.approved_at.is_some() {
-                return Err(Refusal::NotNow("the turn is already approved"));
+                return Err(Refusal::NothingDue);
             }
             let event = Event::TurnApproved { turn: turn.id, capabilities: granted(&next.session.contract) };
             next.push(event);
@@ -186,21 +187,39 @@ fn answer(next: &mut Draft, command: &Command) -> Result<(), Refusal> {
             }
             next.push(Event::CancelRequested { how: *how });
         }
-        Command::Drain => {
-            if next.active()?.drain {
+        Command::Drain(how) => {
+            let turn = next.active()?;
+            if turn.approved_at.is_none() {
+                return Err(Refusal::NotNow("the turn waits for its approval: nothing of it runs"));
+            }
+            if turn.drain.is_some() {
                 return Err(Refusal::NothingDue);
             }
-            next.push(Event::DrainRequested);
+            next.push(Event::DrainRequested { how: *how });
+        }
+        Command::Revoke(one) => {
+            let turn = next.active()?;
+            if turn.approved_at.is_none() {
+                return Err(Refusal::NotNow(
+                    "nothing was granted yet: cancel the turn, or do not approve it",
+                ));
+            }
+            let held = turn.capabilities.iter().copied();
+            let capabilities: Vec<_> = held.filter(|held| one.is_none_or(|one| one == *held)).collect();
+            if capabilities.is_empty() {
+                return Err(Refusal::NothingDue);
+            }
+            next.push(Event::CapabilitiesRevoked { capabilities });
         }
         Command::Resume => {
-            if !next.active()?.drain {
+            if next.active()?.drain.is_none() {
                 return Err(Refusal::NotNow("the turn is not parked"));
             }
             next.push(Event::Resumed);
         }
         Command::Recover => {
             let turn = next.active()?;
-            let in_order = turn.outstanding.is_empty() && (turn.fresh || turn.drain);
+            let in_order = turn.outstanding.is_empty() && (turn.fresh || turn.drain.is_some());
             if turn.approved_at.is_none() || in_order {
                 return Err(Refusal::NothingDue);
             }
@@ -217,7 +236,8 @@ fn answer(next: &mut Draft, command: &Command) -> Result<(), Refusal> {
 }
 
 /// What the contract grants. A question may look and ask, nothing else.
-fn granted(contract: &Contract) -> Vec<Capability> {
+#[must_use]
+pub fn granted(contract: &Contract) -> Vec<Capability> {
     // Setup and checks are the operator's own commands: the contract names them, whatever the agent may do.
     let mut all = vec![Capability::TreeRead, Capability::CheckRun, Capability::Export];
     // Where finished work is judged there is nobody to grant more to.
@@ -239,7 +259,7 @@ fn granted(contract: &Contract) -> Vec<Capability> {
 
 fn intend(next: &mut Draft, intents: &[Intent]) -> Result<(), Refusal> {
     let turn = next.active()?;
-    if turn.approved_at.is_none() || turn.drain || !turn.outstanding.is_empty() {
+    if turn.approved_at.is_none() || turn.drain.is_some() || !turn.outstanding.is_empty() {
         return Err(Refusal::NotNow("the turn is not ready for an effect"));
     }
     let planned = next_steps(&next.session, turn);
@@ -269,13 +289,13 @@ fn intend(next: &mut Draft, intents: &[Intent]) -> Result<(), Refusal> {
             return Ok(());
         }
         // Checked at intent and, with nothing between them, at dispatch: both are this one commit.
-        let capability = intent.kind.capability();
-        if !next.active()?.capabilities.contains(&capability) {
-            if !matches!(intent.kind, EffectKind::Tool { .. }) {
-                return Err(Refusal::NoCapability(intent.effect));
+        if let Some(capability) = next.active()?.lacks(intent.kind, next.session.contract.network) {
+            deny(next, intent, capability)?;
+            // The model is told and may go on with what it has; a plan cannot.
+            if matches!(intent.kind, EffectKind::Tool { .. }) {
+                continue;
             }
-            next.push(Event::EffectDenied { effect: intent.effect, kind: intent.kind, capability });
-            continue;
+            return Ok(());
         }
         let class = intent.kind.class(next.session.contract.network == Network::Host);
         next.push(Event::EffectIntended {
@@ -285,6 +305,21 @@ fn intend(next: &mut Draft, intents: &[Intent]) -> Result<(), Refusal> {
             reserve: intent.reserve,
         });
         next.push(Event::EffectDispatched { effect: intent.effect });
+    }
+    Ok(())
+}
+
+/// The session does not hold what an effect needs. That is recorded whatever becomes of the turn.
+fn deny(next: &mut Draft, intent: &Intent, capability: Capability) -> Result<(), Refusal> {
+    next.push(Event::EffectDenied { effect: intent.effect, kind: intent.kind, capability });
+    if review::is_call(intent.kind) {
+        let turn = next.active()?;
+        let said = review::without_a_call(turn);
+        next.push(decided(turn.attempt, GateKey::Review, said));
+    } else if !matches!(intent.kind, EffectKind::Tool { .. }) {
+        // Whoever took it away asked for the end of what cannot go on without it.
+        let ended = end(next.active()?, Reason::Request);
+        next.push(ended);
     }
     Ok(())
 }
@@ -400,8 +435,8 @@ pub(crate) fn follow(session: &Session, now: Millis) -> Option<Event> {
         return Some(end(
             turn,
             match how {
-                CancelHow::Signal => Reason::Signal,
-                CancelHow::Request => Reason::Request,
+                StopHow::Signal => Reason::Signal,
+                StopHow::Request => Reason::Request,
             },
         ));
     }
@@ -411,7 +446,7 @@ pub(crate) fn follow(session: &Session, now: Millis) -> Option<Event> {
     if let Some(event) = after_failure(turn, contract, now) {
         return Some(event);
     }
-    if turn.drain {
+    if turn.drain.is_some() {
         return None;
     }
     if let Some(path) = turn.path {

@@ -260,6 +260,17 @@ pub enum Capability {
 }
 
 impl Capability {
+    pub const ALL: &[Self] = &[
+        Self::TreeRead,
+        Self::TreeWrite,
+        Self::CommandRun,
+        Self::CheckRun,
+        Self::ModelCall,
+        Self::ReviewCall,
+        Self::NetworkUse,
+        Self::Export,
+    ];
+
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

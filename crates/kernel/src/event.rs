@@ -92,10 +92,18 @@ pub enum Event {
         finding: Finding,
     },
     CancelRequested {
-        how: CancelHow,
+        how: StopHow,
     },
-    /// The process is to stop; the turn is not over.
-    DrainRequested,
+    /// The process is to stop, or the turn to rest; it is not over.
+    DrainRequested {
+        #[serde(default, skip_serializing_if = "StopHow::is_signal")]
+        how: StopHow,
+    },
+    /// They are gone for the rest of the turn: checked at intent and at dispatch, and what is under way by one of them is
+    /// interrupted.
+    CapabilitiesRevoked {
+        capabilities: Vec<Capability>,
+    },
     Resumed,
     /// A driver died, or a cell did, and what was under way is decided.
     Recovered {
@@ -140,11 +148,21 @@ impl EndPath {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Who asked a turn to stop: the terminal or service manager of its driver, or a person by a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CancelHow {
+pub enum StopHow {
+    #[default]
     Signal,
     Request,
+}
+
+impl StopHow {
+    // The signature that serde wants.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    const fn is_signal(&self) -> bool {
+        matches!(self, Self::Signal)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -178,7 +196,8 @@ impl Event {
             Self::AttemptReturned { .. } => "attempt_returned",
             Self::Nudged { .. } => "nudged",
             Self::CancelRequested { .. } => "cancel_requested",
-            Self::DrainRequested => "drain_requested",
+            Self::DrainRequested { .. } => "drain_requested",
+            Self::CapabilitiesRevoked { .. } => "capabilities_revoked",
             Self::Resumed => "resumed",
             Self::Recovered { .. } => "recovered",
             Self::TurnEnded { .. } => "turn_ended",
@@ -206,6 +225,7 @@ impl Event {
         "nudged",
         "cancel_requested",
         "drain_requested",
+        "capabilities_revoked",
         "resumed",
         "recovered",
         "turn_ended",

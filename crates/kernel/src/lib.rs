@@ -22,13 +22,13 @@ mod work;
 
 pub use apply::apply;
 pub use budget::{Budget, Reservation, Usage};
-pub use decide::{Authority, Command, Intent, Receipt, ReceiptBody, Refusal, decide};
+pub use decide::{Authority, Command, Intent, Receipt, ReceiptBody, Refusal, decide, granted};
 pub use detect::{Finding, Watch};
 pub use effect::{
     BaseVerdict, Capability, Class, EffectFailure, EffectKind, EffectResult, EffectState, JobSummary,
     ModelStop, PlannedCall, RedCause, ReproMark, ReviewAnswer, ReviewCall, ToolName, WorkPermit,
 };
-pub use event::{CancelHow, EndPath, Event, RecoverDecision};
+pub use event::{EndPath, Event, RecoverDecision, StopHow};
 pub use gates::{Gate, GatePlanStep};
 pub use review::{Recheck, ReviewPass, ReviewState};
 pub use state::{

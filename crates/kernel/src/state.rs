@@ -8,11 +8,11 @@ use countersign_types::{
 };
 
 use crate::budget::{Budget, Reservation};
-use crate::contract::{Contract, Expect};
+use crate::contract::{Contract, Expect, Network};
 use crate::effect::{
-    BaseVerdict, EffectFailure, EffectKind, EffectState, JobSummary, PlannedCall, WorkPermit,
+    BaseVerdict, EffectFailure, EffectKind, EffectState, JobSummary, PlannedCall, ToolName, WorkPermit,
 };
-use crate::event::{CancelHow, EndPath};
+use crate::event::{EndPath, StopHow};
 use crate::review::ReviewState;
 use crate::{Capability, Gate, ReproMark, Watch};
 
@@ -36,13 +36,33 @@ pub enum SessionStatus {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnStatus {
+    /// Nobody approved it.
     Queued,
+    /// Nobody has driven it yet.
+    Approved,
     Preparing,
     Running,
     WaitingRetry,
     Checking,
     Parked,
     Ended,
+}
+
+impl TurnStatus {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "ready",
+            Self::Approved => "approved",
+            Self::Preparing => "preparing",
+            Self::Running => "running",
+            Self::WaitingRetry => "waiting_retry",
+            Self::Checking => "checking",
+            Self::Parked => "parked",
+            Self::Ended => "ended",
+        }
+    }
 }
 
 /// Where in the turn's story the next work lies; for people and traces.
@@ -116,8 +136,11 @@ pub struct Turn {
     pub retries: u32,
     pub not_before: Option<Millis>,
     pub failure: Option<(EffectId, EffectKind, EffectFailure)>,
-    pub cancel: Option<CancelHow>,
-    pub drain: bool,
+    pub cancel: Option<StopHow>,
+    /// It rests until somebody resumes it.
+    pub drain: Option<StopHow>,
+    /// Granted at approval and taken away since.
+    pub revoked: BTreeSet<Capability>,
     /// Queued, resumed or recovered, and no driver has acted since: there is nothing to recover.
     pub fresh: bool,
     pub lost: bool,
@@ -229,7 +252,7 @@ impl Session {
         match &self.turn {
             _ if self.closed => SessionStatus::Closed,
             None => SessionStatus::Ready,
-            Some(turn) if turn.drain && turn.ending.is_none() => SessionStatus::Paused,
+            Some(turn) if turn.drain.is_some() && turn.ending.is_none() => SessionStatus::Paused,
             Some(_) => SessionStatus::Open,
         }
     }
@@ -282,7 +305,8 @@ impl Turn {
             not_before: None,
             failure: None,
             cancel: None,
-            drain: false,
+            drain: None,
+            revoked: BTreeSet::new(),
             fresh: true,
             lost: false,
             budget: Budget::default(),
@@ -296,7 +320,8 @@ impl Turn {
         match self.phase() {
             Phase::Over => TurnStatus::Ended,
             _ if self.approved_at.is_none() => TurnStatus::Queued,
-            _ if self.drain && self.outstanding.is_empty() => TurnStatus::Parked,
+            _ if self.drain.is_some() && self.outstanding.is_empty() => TurnStatus::Parked,
+            Phase::Prepare if self.tries.is_empty() => TurnStatus::Approved,
             Phase::Prepare => TurnStatus::Preparing,
             Phase::Judge => TurnStatus::Checking,
             Phase::Work if self.not_before.is_some() => TurnStatus::WaitingRetry,
@@ -315,6 +340,21 @@ impl Turn {
         } else {
             Phase::Work
         }
+    }
+
+    /// What is under way has to end now: it was canceled, or what it is done by was taken away. A pause lets it end by itself.
+    #[must_use]
+    pub fn must_stop(&self, contract: &Contract) -> bool {
+        self.cancel.is_some()
+            || self.outstanding.values().any(|o| self.lacks(o.kind, contract.network).is_some())
+    }
+
+    /// The first capability that an effect of this kind needs and the turn does not hold.
+    pub(crate) fn lacks(&self, kind: EffectKind, network: Network) -> Option<Capability> {
+        let reaches = network == Network::Host
+            && matches!(kind, EffectKind::Setup | EffectKind::Tool { tool: ToolName::Run });
+        let needed = [Some(kind.capability()), reaches.then_some(Capability::NetworkUse)];
+        needed.into_iter().flatten().find(|needed| !self.capabilities.contains(needed))
     }
 
     /// When the deadline strikes, if the turn stays active until then.

@@ -54,7 +54,7 @@ pub fn work(session: &Session, now: Millis) -> Work {
     if follow(session, now).is_some() {
         return Work::Tick;
     }
-    if turn.drain {
+    if turn.drain.is_some() {
         return Work::Park;
     }
     if let Some(until) = turn.not_before

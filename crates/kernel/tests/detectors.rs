@@ -50,6 +50,8 @@ fn contract(preset: &str, turns: u32) -> Contract {
         candidate: None,
         review: None,
         repro_first: false,
+        pinned: None,
+        tools: Vec::new(),
     }
 }
 

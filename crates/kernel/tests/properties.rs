@@ -86,6 +86,8 @@ fn contract(dice: &mut Dice<'_>) -> Contract {
             required: dice.one_in(3),
         }),
         repro_first: dice.one_in(3),
+        pinned: None,
+        tools: Vec::new(),
     }
 }
 
@@ -292,11 +294,11 @@ fn run(bytes: &[u8]) -> Story {
         now = now.saturating_add(Millis(u64::from(dice.roll(20))));
         if dice.one_in(40) {
             let ended = session.turn.as_ref().unwrap().ending.is_some();
-            let taken = commit(&mut session, now, person, &Command::Cancel(CancelHow::Signal)).is_ok();
+            let taken = commit(&mut session, now, person, &Command::Cancel(StopHow::Signal)).is_ok();
             canceled |= taken && !ended;
         }
         if dice.one_in(40) {
-            let _ = commit(&mut session, now, person, &Command::Drain);
+            let _ = commit(&mut session, now, person, &Command::Drain(StopHow::Signal));
         }
         // The driver dies here, and another takes over: what it finds is decided once.
         if dice.one_in(30) && commit(&mut session, now, driver, &Command::Recover).is_ok() {
@@ -340,7 +342,7 @@ fn run(bytes: &[u8]) -> Story {
                     .iter()
                     .map(|effect| {
                         let kind = turn.outstanding[effect].kind;
-                        let interrupted = turn.cancel.is_some() || turn.drain;
+                        let interrupted = turn.cancel.is_some() || turn.drain.is_some();
                         let body = match dice.roll(20) {
                             19 => ReceiptBody::Failed(failure(&mut dice, kind)),
                             18 if interrupted => ReceiptBody::Interrupted,
@@ -391,8 +393,9 @@ proptest! {
             Command::Intend(vec![intent]),
             Command::Receipts(vec![Receipt { effect, body: ReceiptBody::Interrupted }]),
             Command::Tick,
-            Command::Cancel(CancelHow::Request),
-            Command::Drain,
+            Command::Cancel(StopHow::Request),
+            Command::Drain(StopHow::Request),
+            Command::Revoke(None),
             Command::Resume,
             Command::Recover,
         ];
@@ -699,7 +702,7 @@ fn a_parked_turn_goes_on_after_resume() {
     let intent =
         Intent { effect: first.effect, kind: first.kind, request: tree(1), reserve: Reservation::default() };
     commit(&mut session, Authority::Driver, &Command::Intend(vec![intent]));
-    commit(&mut session, Authority::External, &Command::Drain);
+    commit(&mut session, Authority::External, &Command::Drain(StopHow::Signal));
     let receipt = Receipt { effect: first.effect, body: ReceiptBody::Interrupted };
     commit(&mut session, Authority::Driver, &Command::Receipts(vec![receipt]));
     assert_eq!(work(&session, now), Work::Park);

@@ -70,6 +70,8 @@ fn contract(dice: &mut Dice<'_>) -> Contract {
             required: dice.roll(2) == 1,
         }),
         repro_first: dice.roll(3) == 2,
+        pinned: None,
+        tools: Vec::new(),
     }
 }
 

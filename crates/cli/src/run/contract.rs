@@ -24,7 +24,7 @@ pub(super) fn build(
     layers: &Layers,
 ) -> Contract {
     let preset = resolved.preset;
-    Contract {
+    let contract = Contract {
         schema: CONTRACT_SCHEMA.to_owned(),
         preset: PresetRef {
             name: preset.name.to_owned(),
@@ -74,7 +74,10 @@ pub(super) fn build(
         candidate: None,
         review: review.cloned(),
         repro_first: wish.repro_first,
+        pinned: None,
+        tools: Vec::new(),
         deps: commands.deps,
         repository_instructions: resolved.trust.value != Trust::Untrusted,
-    }
+    };
+    Contract { tools: countersign_engine::tools(&contract), ..contract }
 }

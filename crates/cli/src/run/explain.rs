@@ -42,7 +42,7 @@ struct Row {
 }
 
 pub(crate) fn explain(args: &RunArgs) -> u8 {
-    let format = args.common.format;
+    let format = args.terms.common.format;
     match rows(args) {
         Ok(explained) => {
             show(format, &explained);
@@ -134,6 +134,7 @@ fn settings(
         all.aside("check_timeout", json!(resolved.check_timeout.value), resolved.check_timeout.source),
         all.row("command_timeout", "/limits/command_timeout", resolved.command_timeout.source),
         all.row("attempts", "/attempts", resolved.attempts.source),
+        all.row("tools", "/tools", Source::Preset),
         all.row("tool_actions", "/limits/tool_actions", Source::Preset),
         all.row("output_bytes", "/limits/output_bytes", Source::Preset),
         all.row("max_output_tokens", "/model/max_output_tokens", Source::Preset),

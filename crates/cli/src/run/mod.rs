@@ -26,7 +26,7 @@ use countersign_types::{GateKey, Reason, SessionId, StrengthLevel, Tier};
 
 use crate::args::{
     self, AskArgs, AtEnd, CommonArgs, Expect, Format, JudgeArgs, ProjectArgs, ReviewArgs, RunArgs, TaskArgs,
-    WorkArgs,
+    TermsArgs, WorkArgs,
 };
 use crate::home::Home;
 use crate::ports::{MachineClock, MachineIds, session_id};
@@ -82,13 +82,17 @@ pub(crate) struct Wish<'a> {
 
 impl<'a> Wish<'a> {
     pub(crate) fn run(args: &'a RunArgs) -> Self {
+        Self { at_end: args.at_end, ..Self::terms(&args.what, &args.terms) }
+    }
+
+    /// A task for an agent, and the terms that it works under.
+    pub(crate) fn terms(what: &'a TaskArgs, terms: &'a TermsArgs) -> Self {
         Self {
-            attempts: args.attempts,
-            no_check: args.no_check,
-            review: Some(&args.review),
-            repro_first: args.repro_first,
-            at_end: args.at_end,
-            ..Self::judging(&CODING, &args.what, &args.common, &args.judge)
+            attempts: terms.attempts,
+            no_check: terms.no_check,
+            review: Some(&terms.review),
+            repro_first: terms.repro_first,
+            ..Self::judging(&CODING, what, &terms.common, &terms.judge)
         }
     }
 
@@ -203,7 +207,7 @@ impl<'a> Wish<'a> {
 pub(crate) use explain::explain;
 
 pub(crate) fn run(args: &RunArgs) -> u8 {
-    let result = told(&Wish::run(args), args.common.format);
+    let result = told(&Wish::run(args), args.terms.common.format);
     apply::at_end(args.at_end, &result);
     result.code()
 }
@@ -377,7 +381,9 @@ fn prepare(
         let models = (model.terms.as_ref(), model.review.as_ref());
         let sandbox = tiers.working.tier();
         let contract = contract::build(wish, &resolved, commands, models, sandbox, &place.source, &layers);
-        Contract { candidate: candidate.clone(), ..contract }
+        // Where the work is finished there is nobody to give a tool to.
+        let tools = if candidate.is_some() { Vec::new() } else { contract.tools };
+        Contract { candidate: candidate.clone(), tools, ..contract }
     };
     let mut notes = tiers.notes.clone();
     notes.extend(layers.notes.iter().cloned());
@@ -457,19 +463,24 @@ fn looking<T>(
     project: &ProjectArgs,
     look: impl FnOnce(&Prepared, &tokio::runtime::Runtime) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
-    on_base(project, |wish| {
-        let runtime = runtime()?;
-        let id = session_id(MachineClock.now(), MachineIds.bytes());
-        let signals = {
-            let _guard = runtime.enter();
-            Signals::listen(|| crate::exit::UNWRITTEN)
-        };
-        let signals = signals.map_err(|error| {
-            Refusal::new(Reason::CellDied, format!("signals cannot be listened to: {error}"))
-        })?;
-        let prepared = prepare(wish, &id, None, &mut Known::default(), &signals, &runtime)?;
-        look(&prepared, &runtime)
-    })?
+    on_base(project, |wish| prepared(wish, |prepared, runtime| look(&prepared, runtime)))?
+}
+
+/// Everything that a run begins with, for what does not drive. A signal ends the process.
+pub(crate) fn prepared<T>(
+    wish: &Wish<'_>,
+    go: impl FnOnce(Prepared, &tokio::runtime::Runtime) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    let runtime = runtime()?;
+    let id = session_id(MachineClock.now(), MachineIds.bytes());
+    let signals = {
+        let _guard = runtime.enter();
+        Signals::listen(|| crate::exit::UNWRITTEN)
+    };
+    let signals = signals
+        .map_err(|error| Refusal::new(Reason::CellDied, format!("signals cannot be listened to: {error}")))?;
+    let prepared = prepare(wish, &id, None, &mut Known::default(), &signals, &runtime)?;
+    go(prepared, &runtime)
 }
 
 /// The checks of a profile on a project's base, in a home of its own.

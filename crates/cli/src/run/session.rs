@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use countersign_engine::{Ended, EngineError, NewSession, Ports, Sources, StartingCheck};
-use countersign_kernel::contract::Contract;
+use countersign_kernel::contract::{Contract, Source};
 use countersign_store::Store as _;
 use countersign_tree::Manifest;
 use countersign_types::{Digest, Outcome, PrincipalId, Reason, SessionId, TenantId};
@@ -70,12 +70,12 @@ impl Prepared {
 }
 
 /// Who drives, for people who find the session taken.
-fn holder() -> String {
+pub(crate) fn holder() -> String {
     format!("process {}", std::process::id())
 }
 
 #[expect(clippy::expect_used, reason = "constants that ids allow")]
-fn owner() -> (TenantId, PrincipalId) {
+pub(crate) fn owner() -> (TenantId, PrincipalId) {
     (TenantId::new("local").expect("an id"), PrincipalId::new("cli").expect("an id"))
 }
 
@@ -89,8 +89,33 @@ pub(crate) async fn base_tree(prepared: &Prepared) -> Result<(Arc<Manifest>, Opt
     Ok(countersign_engine::base_tree(&prepared.ports(), &prepared.contract).await?)
 }
 
+/// Records a new session that waits: for its approval, or where it has that for somebody to drive it. It begins from the
+/// project as it is now, or not at all.
+pub(crate) async fn submit(mut prepared: Prepared, approved: bool) -> Result<Prepared, Refusal> {
+    let (tree, commit) = base_tree(&prepared).await?;
+    prepared.contract.pinned = Some(tree.digest());
+    if let (Source::Git { rev, .. }, Some(commit)) = (&mut prepared.contract.source, commit) {
+        *rev = commit;
+    }
+    record(&prepared, approved).await?;
+    Ok(prepared)
+}
+
 /// Records a new session and drives it to its result.
 pub(crate) async fn begin(prepared: Prepared) -> RunResult {
+    if let Err(error) = record(&prepared, true).await {
+        return failed(&prepared, &error.into()).await;
+    }
+    let ports = prepared.ports();
+    let holder = holder();
+    let driving = lease::taken(|| countersign_engine::drive(&ports, &prepared.id, &holder));
+    let mut result = drive(&prepared, driving).await;
+    result.degraded.splice(0..0, prepared.degraded);
+    result
+}
+
+/// The one way in: contract, task, settings and what is approved at once are one commit.
+async fn record(prepared: &Prepared, approved: bool) -> Result<(), EngineError> {
     let ports = prepared.ports();
     for note in &prepared.notes {
         crate::trace::note(prepared.trace, note);
@@ -105,15 +130,9 @@ pub(crate) async fn begin(prepared: Prepared) -> RunResult {
         contract: &prepared.contract,
         input: task.as_bytes(),
         settings: prepared.settings.as_ref(),
+        approved,
     };
-    if let Err(error) = countersign_engine::submit(&ports, new).await {
-        return failed(&prepared, &error.into()).await;
-    }
-    let holder = holder();
-    let driving = lease::taken(|| countersign_engine::drive(&ports, &prepared.id, &holder));
-    let mut result = drive(&prepared, driving).await;
-    result.degraded.splice(0..0, prepared.degraded);
-    result
+    countersign_engine::submit(&ports, new).await
 }
 
 /// Goes on with a session that was parked.
@@ -134,14 +153,10 @@ async fn drive(prepared: &Prepared, driving: impl Future<Output = Result<Ended, 
         () = prepared.signals.insisted() => {}
     }
     match ended {
-        Ok(Ended::Over(_) | Ended::Parked(_)) => {
+        Ok(Ended::Over(_) | Ended::Parked(_) | Ended::Idle) => {
             let mut result = shown(&prepared.home, &prepared.id).await;
             evidence::attach(&prepared.home, &mut result).await;
             result
-        }
-        Ok(Ended::Idle) => {
-            let refusal = Refusal::usage("there is nothing to do: the session has no turn that was approved");
-            RunResult::refused(Some(prepared.id.clone()), None, &[], &refusal)
         }
         Err(error) => failed(prepared, &error.into()).await,
     }
@@ -221,11 +236,11 @@ pub(crate) fn ended(home: &Home, id: &SessionId, view: &countersign_engine::View
     if view.outcome.is_some() {
         return Ok(());
     }
-    Err(Refusal::usage(if lease::held(home, id) {
-        format!("session {id} is running: wait for its end")
-    } else {
-        lease::lost(id)
-    }))
+    if lease::held(home, id) {
+        return Err(Refusal::usage(format!("session {id} is running: wait for its end")));
+    }
+    let turn = view.session.as_ref().and_then(|session| session.turn.as_ref());
+    Err(Refusal::usage(lease::idle(id, turn.map(|turn| turn.status().as_str())).1))
 }
 
 /// The patch of a session, checked against its journal.

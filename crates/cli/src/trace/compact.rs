@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use countersign_engine::Trace;
 use countersign_kernel::{
     BaseVerdict, EffectKind, EffectResult, Event, JobSummary, RedCause, ReviewAnswer, ReviewCall, Session,
-    ToolName,
+    StopHow, ToolName,
 };
 use countersign_types::{CheckIndex, EffectId, GateStatus, Millis, Tier};
 
@@ -140,7 +140,17 @@ fn committed(session: &Session, at: Millis, event: &Event, begun: &mut Begun) ->
         Event::CancelRequested { .. } => {
             Some(plain(Tone::Care, "canceling: everything that runs is stopped"))
         }
-        Event::DrainRequested => Some(plain(Tone::Care, "parking: `countersign resume` goes on")),
+        Event::DrainRequested { how: StopHow::Request } => Some(plain(
+            Tone::Care,
+            "pausing: what is under way ends first, then `countersign resume` goes on",
+        )),
+        Event::DrainRequested { how: StopHow::Signal } => {
+            Some(plain(Tone::Care, "parking: `countersign resume` goes on"))
+        }
+        Event::CapabilitiesRevoked { capabilities } => {
+            let names: Vec<&str> = capabilities.iter().map(|capability| capability.as_str()).collect();
+            Some(plain(Tone::Care, &format!("revoked: {}", names.join(", "))))
+        }
         Event::Resumed => Some(plain(Tone::Plain, "resumed")),
         _ => None,
     }
@@ -366,6 +376,8 @@ pub(super) mod tests {
             candidate: None,
             review: None,
             repro_first: false,
+            pinned: None,
+            tools: Vec::new(),
         })
     }
 
@@ -478,8 +490,8 @@ pub(super) mod tests {
             (9900, gate(GateKey::Check, GateStatus::Passed, None, Some(strength))),
             (9900, done(effect(9, 2), EffectResult::Patch { patch: tree, bytes: 359 })),
             (9900, Event::Nudged { finding }),
-            (9900, Event::CancelRequested { how: countersign_kernel::CancelHow::Signal }),
-            (9900, Event::DrainRequested),
+            (9900, Event::CancelRequested { how: StopHow::Signal }),
+            (9900, Event::DrainRequested { how: StopHow::Signal }),
             (9900, Event::Resumed),
         ];
         let mut show = |trace: &Trace<'_>| {

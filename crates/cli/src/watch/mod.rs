@@ -5,7 +5,7 @@ mod screen;
 use countersign_engine::{Clock as _, View};
 use countersign_kernel::Session;
 use countersign_store::Store as _;
-use countersign_types::{Outcome, SessionId};
+use countersign_types::{Outcome, Reason, SessionId};
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::screen::Screen;
@@ -88,13 +88,16 @@ async fn told(home: &Home, id: &SessionId, screen: &mut Option<Screen>) -> Resul
         }
         if let Some(view) = &seen
             && let Some((outcome, _)) = view.outcome
+            // Asked to pause, and not yet at rest.
+            && !(driven && outcome == Outcome::Parked)
         {
             return Ok(ended(home, view, outcome, screen));
         }
         if !waiting.goes_on(driven).await {
             *screen = None;
-            terminal::out_line(&lease::lost(id));
-            return Ok(exit::NEGATIVE);
+            let (word, idle) = lease::idle(id, lease::status(&home.store.session(id).await?));
+            terminal::out_line(&idle);
+            return Ok(if word == lease::LOST { exit::NEGATIVE } else { exit::DONE });
         }
     }
 }
@@ -131,7 +134,9 @@ fn ended(home: &Home, view: &View, outcome: Outcome, screen: &mut Option<Screen>
     *screen = None;
     terminal::out_line(&render::summary(&RunResult::of(view, &home.session(&view.id))));
     if outcome == Outcome::Parked {
-        terminal::out_line(&format!("it waits: `countersign resume {}` goes on", view.id));
+        let approved = view.outcome.is_none_or(|(_, reason)| reason != Reason::Approval);
+        let next = if approved { "resume" } else { "approve" };
+        terminal::out_line(&format!("it waits: `countersign {next} {}` goes on", view.id));
     }
     exit::DONE
 }
