@@ -29,6 +29,8 @@ pub(crate) use self::generated::{CompletionsArgs, GenerateCommand, ManArgs};
 pub(crate) use self::looking::{EventsArgs, ListArgs, ReportArgs, ShowArgs, WatchArgs};
 pub(crate) use self::profile::{InitArgs, ProfileCheckArgs, ProfileCommand, ProfileNewArgs, ProjectArgs};
 pub(crate) use crate::args::review::ReviewArgs;
+#[cfg(test)]
+pub(crate) use crate::args::tasks::TERMS;
 pub(crate) use crate::args::tasks::{ApproveArgs, ControlArgs, RevokeArgs, StatusArgs, SubmitArgs};
 use crate::crash::CrashAt;
 use crate::refusal::Refusal;

@@ -347,3 +347,100 @@ fn a_session_that_is_not_there_is_said() {
     let refused = place.run(&["approve", &id, "--format", "json"]).ended("setup_error", "usage");
     assert!(refused["error"]["message"].as_str().unwrap().contains("refused before it began"), "{refused:#}");
 }
+
+/// A contract file in a directory of its own, and the arguments that submit it.
+fn file(place: &Place, change: impl FnOnce(&mut Value)) -> Vec<String> {
+    repository(place, PROJECT);
+    let mut terms = json!({
+        "schema": "countersign.submission/1",
+        "task": "make it 42",
+        "trust": "trusted-local",
+        "source": { "repo": "../repo" },
+        "agent": { "model": good(place) },
+        "checks": { "commands": [["sh", "tests/check.sh"]] },
+        "limits": { "max_turns": 5 },
+    });
+    change(&mut terms);
+    place.write("terms/contract.json", &terms.to_string());
+    ["submit", "terms/contract.json", "--format", "json"].map(str::to_owned).to_vec()
+}
+
+fn run_file(place: &Place, args: &[String]) -> Ended {
+    place.run(&args.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_contract_file_means_what_the_same_flags_mean() {
+    let Some(place) = project::place("a_contract_file_means_what_the_same_flags_mean") else { return };
+    let args = file(&place, |_| {});
+    let by_file = object(&run_file(&place, &args));
+    let by_flags = submitted(&place, &good(&place), &["--max-turns", "5"]);
+    assert_eq!(by_file["contract"], status(&place, &by_flags)["contract"], "one digest for the same terms");
+    let again = object(&run_file(&place, &args));
+    assert_eq!(by_file["contract"], again["contract"]);
+    let other = file(&place, |terms| terms["limits"]["max_turns"] = json!(6));
+    assert_ne!(by_file["contract"], object(&run_file(&place, &other))["contract"]);
+    let id = by_file["session"].as_str().unwrap();
+    ask(&place, &["approve", id]);
+    project::ended(resume(&place, id)).ended("verified", "checks_passed");
+    // The task may stand on the command line instead.
+    let mut args = file(&place, |terms| drop(terms.as_object_mut().unwrap().remove("task")));
+    args.extend(["--task", "make it 42", "--yes"].map(str::to_owned));
+    assert_eq!(object(&run_file(&place, &args))["state"], "approved");
+}
+
+#[test]
+fn a_wrong_contract_file_is_refused_with_the_name_of_its_field_and_leaves_nothing() {
+    let test = "a_wrong_contract_file_is_refused_with_the_name_of_its_field_and_leaves_nothing";
+    let Some(place) = project::place(test) else { return };
+    let refused = |args: &[String], names: &str| {
+        let refused = run_file(&place, args);
+        assert_eq!(refused.code, Some(1), "{names}: {refused:?}");
+        let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.contains(names), "{names}: {message}");
+    };
+    let set = |pointer: &str, value: Value| {
+        file(&place, |terms| {
+            let (parent, name) = pointer.rsplit_once('/').unwrap();
+            terms.pointer_mut(parent).unwrap()[name] = value;
+        })
+    };
+    for (pointer, value) in [
+        ("/goal", json!("x")),
+        ("/limits/max_turns", json!(0)),
+        ("/limits/max_turns", json!(1.5)),
+        ("/limits/deadline", json!("soon")),
+        ("/trust", json!("blind")),
+        ("/scope", json!(["[a"])),
+        ("/scope", json!("src")),
+        ("/allow", json!(["no-such-rule"])),
+        ("/agent/model", json!("nobody:x")),
+        ("/sandbox", json!("moon")),
+        ("/network", json!("some")),
+        ("/checks/commands", json!([["sh", 1]])),
+        ("/schema", json!("countersign.submission/9")),
+    ] {
+        refused(&set(pointer, value), &format!("terms/contract.json: {pointer}"));
+    }
+    for pointer in ["/trust", "/schema"] {
+        let missing = file(&place, |terms| drop(terms.as_object_mut().unwrap().remove(&pointer[1..])));
+        refused(&missing, &format!("{pointer}: the field is missing"));
+    }
+    let args = file(&place, |_| {});
+    let text = std::fs::read_to_string(place.path("terms/contract.json")).unwrap();
+    let write = |text: &str| drop(place.write("terms/contract.json", text));
+    write(&text.replacen('{', "{\"trust\":\"untrusted\",", 1));
+    refused(&args, "/trust: the field is given twice");
+    write(&text[..text.len() / 2]);
+    refused(&args, "EOF");
+    write("");
+    refused(&args, "EOF");
+    std::fs::write(place.path("terms/contract.json"), [0xff, b'{', b'}']).unwrap();
+    refused(&args, "not UTF-8");
+    std::fs::remove_file(place.path("terms/contract.json")).unwrap();
+    refused(&args, "cannot be opened");
+    let args = file(&place, |_| {});
+    refused(&[&args[..], &["--max-turns".to_owned(), "3".to_owned()]].concat(), "--max-turns");
+    refused(&[&args[..], &["--task".to_owned(), "x".to_owned()]].concat(), "/task");
+    assert_eq!(ask(&place, &["list"]), json!([]), "nothing was recorded");
+}
