@@ -72,10 +72,19 @@ async fn probe(tier: Tier, binaries: &Binaries, scratch: &Path) -> TierReport {
             }
         }
         Err(CellError::Unavailable { why, fix, missing, .. }) => {
+            let fix = about_null(&why).unwrap_or(fix);
             TierReport { missing, why_not: Some(why), fix: Some(fix), ..none }
         }
-        Err(other) => TierReport { why_not: Some(other.to_string()), ..none },
+        Err(other) => {
+            let why = other.to_string();
+            TierReport { fix: about_null(&why), why_not: Some(why), ..none }
+        }
     }
+}
+
+/// The fix for a null device that not everybody may open: namespaces have nothing to do with it.
+fn about_null(why: &str) -> Option<String> {
+    (why.contains("/dev/null") && why.contains("denied")).then(|| "chmod 666 /dev/null".to_owned())
 }
 
 async fn open_and_end(
@@ -98,4 +107,18 @@ async fn open_and_end(
         drop(tokio::fs::remove_dir(state_dir.join(name)).await);
     }
     seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::about_null;
+
+    #[test]
+    fn a_null_device_that_is_closed_has_its_own_fix() {
+        let fix = Some("chmod 666 /dev/null");
+        for why in ["opening /dev/null: Permission denied (os error 13)", "/dev/null: Permission denied; x"] {
+            assert_eq!(about_null(why).as_deref(), fix, "{why}");
+        }
+        assert_eq!(about_null("no user namespaces: Operation not permitted"), None);
+    }
 }

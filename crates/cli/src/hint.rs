@@ -10,15 +10,21 @@ pub(crate) const fn next(reason: Reason) -> &'static str {
         Reason::NoClaim => "Judge it yourself",
         Reason::Usage => "The message names the flag and the accepted values, or the place in the patch",
         Reason::Config => "The message names file and field",
-        Reason::Trust => "Give `--trust`, or set it in your own configuration; a repository cannot",
-        Reason::Key => "Set the vendor's variable or give `--api-key-file`",
-        Reason::NoCheck => "Name one with `--check`, or say `--no-check`",
+        Reason::Trust => {
+            "Give `--trust`, or set it in your own configuration; no repository can, and no flag lowers what a level asks for"
+        }
+        Reason::Key => {
+            "The message says which: a model's key is its vendor's variable or `--api-key-file`; for one that signs, see `countersign key --help`"
+        }
+        Reason::NoCheck => "Name one with `--check`; a run that shall claim nothing says `--no-check`",
         Reason::AlreadyGreen => "Choose a check that fails now, or say `--expect guard`",
         Reason::Environment => {
             "Run it by hand; look at `--setup` and `--probe`; raise `--check-timeout` where its time ran out"
         }
         Reason::SandboxUnavailable => "`countersign doctor` says what is missing and the exact fix",
-        Reason::Repository => "The message says which; nothing was changed",
+        Reason::Repository => {
+            "Name a git repository or a plain directory with `--repo`; a commit that is named has to be in it. Nothing was changed"
+        }
         Reason::CheckFailed => {
             "The gate that failed says which; read its output, run again with `--attempts`"
         }

@@ -267,9 +267,20 @@ fn keys_are_made_once_and_shown_in_the_forms_that_tools_read() {
     assert_eq!(gone.code, Some(0), "{gone:?}");
     assert!(gone.stderr.contains("not trusted here"), "{gone:?}");
     assert_eq!(names(), ["machine"]);
+    // By what `key list --format json` prints as well; and a key that nobody named here is not called this machine's.
+    let other = place.path("other");
+    assert_eq!(place.run(&["key", "new", other.to_str().unwrap()]).code, Some(0));
+    let other = other.to_str().unwrap();
+    let text = place.run(&["key", "show", other]);
+    assert!(text.stderr.contains("BEGIN PUBLIC KEY") && !text.stdout.contains("BEGIN"), "{text:?}");
+    let foreign: Value =
+        serde_json::from_str(&place.run(&["key", "show", other, "--format", "json"]).stdout).unwrap();
+    assert_eq!(foreign["name"], Value::Null, "{foreign}");
+    assert_eq!(place.run(&["key", "trust", "--name", "other", other]).code, Some(0));
+    assert_eq!(place.run(&["key", "untrust", foreign["key_id"].as_str().unwrap()]).code, Some(0));
     let again = place.run(&["key", "untrust", "ci"]);
     assert_eq!(again.code, Some(1));
-    assert!(again.stderr.contains("no trusted key has the name or fingerprint `ci`"), "{again:?}");
+    assert!(again.stderr.contains("no trusted key has the name, key id or fingerprint `ci`"), "{again:?}");
     let shown = place.run(&["key", "show", "--format", "json"]).stdout;
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(place.run(&["key", "untrust", shown["fingerprint"].as_str().unwrap()]).code, Some(0));

@@ -240,6 +240,24 @@ fn what_was_handed_over_is_believed_whole_or_refused_with_its_reason() {
         "it is there already"
     );
 
+    // Nothing lies beside the three files, and none of them is a link: with the bundle and without it.
+    let stray = || {
+        let alone = json_of(&verify(&place, &shown));
+        let bundle = bundle.to_str().unwrap();
+        let beside = place.run(&["verify", bundle, "--revealed", "shown", "--format", "json"]);
+        assert_eq!((&alone["accepted"], beside.code), (&json!(false), Some(2)), "{alone} {beside:?}");
+        alone["excerpts"][0]["report"]["findings"][0]["finding"].as_str().unwrap().to_owned()
+    };
+    place.write("shown/notes.txt", "believe me");
+    assert_eq!(stray(), "unexpected_file");
+    std::fs::remove_file(shown.join("notes.txt")).unwrap();
+    std::fs::rename(shown.join("journal.jsonl"), place.path("elsewhere.jsonl")).unwrap();
+    std::os::unix::fs::symlink(place.path("elsewhere.jsonl"), shown.join("journal.jsonl")).unwrap();
+    assert_eq!(stray(), "not_a_file");
+    std::fs::remove_file(shown.join("journal.jsonl")).unwrap();
+    std::fs::rename(place.path("elsewhere.jsonl"), shown.join("journal.jsonl")).unwrap();
+    assert_eq!(verify(&place, &shown).code, Some(0));
+
     let revealed: Value =
         serde_json::from_str(&std::fs::read_to_string(shown.join("revealed.json")).unwrap()).unwrap();
     let (seq, salt) = (revealed["seq"].as_u64().unwrap(), revealed["salt"].as_str().unwrap().to_owned());
@@ -408,8 +426,12 @@ fn what_nobody_signed_is_not_handed_over() {
     let model = script(&place, "m.json", &json!([project::finish("Done.")]));
     let args = project::args(&place, &model, &["--check", CHECK, "--format", "json"]);
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let unsigned = place.command(&args).env("COUNTERSIGN_SIGNING_KEY", "garbage").output().unwrap();
-    let result = Ended::of(unsigned).json();
+    // A signer that says nothing.
+    let public = place.run(&["key", "show"]).stdout;
+    let public = place.write("key.pub", &public);
+    let mut command = place.command(&args);
+    command.env("COUNTERSIGN_SIGNING_COMMAND", "false").env("COUNTERSIGN_SIGNING_PUBLIC_KEY_FILE", public);
+    let result = Ended::of(command.output().unwrap()).json();
     let id = result["session"].as_str().unwrap();
     let refused = place.run(&["show", id, "--reveal", "2:input", "--out", "shown"]);
     assert!(refused.code == Some(1) && refused.stderr.contains("is not signed"), "{refused:?}");

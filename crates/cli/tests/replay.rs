@@ -305,9 +305,17 @@ fn a_signer_that_does_not_sign_is_told_and_takes_no_evidence_away() {
     assert_eq!(place.run(&["key", "new", key.to_str().unwrap()]).code, Some(0));
     let public = place.run(&["key", "show", key.to_str().unwrap()]).stdout;
     let public = place.write("key.pub", &public).display().to_string();
-    let cases: [&[(&str, &str)]; 4] = [
-        &[("COUNTERSIGN_SIGNING_KEY", "garbage")],
-        &[("COUNTERSIGN_SIGNING_KEY_FILE", "/nowhere")],
+    // What can be seen before the agent starts is refused there.
+    for (name, value) in
+        [("COUNTERSIGN_SIGNING_KEY", "garbage"), ("COUNTERSIGN_SIGNING_KEY_FILE", "/nowhere")]
+    {
+        let refused = Ended::of(place.command(&args).env(name, value).output().unwrap());
+        let result = refused.ended("setup_error", "key");
+        let said = result["error"].to_string();
+        assert!(said.contains(name) && said.contains("countersign key new"), "{result}");
+        assert_eq!(result["usage"]["model_calls"], 0, "{result}");
+    }
+    let cases: [&[(&str, &str)]; 2] = [
         &[("COUNTERSIGN_SIGNING_COMMAND", "false"), ("COUNTERSIGN_SIGNING_PUBLIC_KEY_FILE", &public)],
         &[("COUNTERSIGN_SIGNING_KEY", "")],
     ];
@@ -319,7 +327,7 @@ fn a_signer_that_does_not_sign_is_told_and_takes_no_evidence_away() {
             json_of(&place.run(&["verify", result["bundle"].as_str().unwrap(), "--format", "json"]));
         assert_eq!(verified["intact"], true, "{case:?}: {verified}");
         let signature = &verified["report"]["signature"];
-        if number == 3 {
+        if number == 1 {
             assert!(note.contains("set and empty") && signature == "unknown_signer", "{note} {verified}");
         } else {
             assert!(note.contains("is not signed") && signature == "absent", "{case:?}: {note} {verified}");

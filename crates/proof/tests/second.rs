@@ -194,6 +194,7 @@ fn both_verifiers_read_a_trust_file_alike() {
     let (early, late) = ("\"2026-01-01T00:00:00Z\"", "\"2027-01-01T00:00:00Z\"");
     for (name, text, reads) in [
         ("as it is", good.clone(), true),
+        ("a mark of byte order", format!("\u{feff}{good}"), true),
         ("a key as PEM", good.replace(&format!("\"{line}\""), &format!("'''{}'''", key.to_pem())), true),
         ("a comment behind a key", good.replace(&line, &format!("{line} me@box")), true),
         ("a window", bounded(early, late), true),
@@ -223,5 +224,13 @@ fn both_verifiers_read_a_trust_file_alike() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code() != Some(1), reads, "{name}: {said}");
         assert!(reads || said.starts_with("verify.py: "), "{name}: {said}");
+    }
+    // What was never meant to be a bundle is a wrong argument, as it is to `countersign verify`.
+    let none = bundle.with_extension("none");
+    std::fs::create_dir_all(&none).unwrap();
+    for none in [none.clone(), none.join("nowhere"), bundle.join("bundle.json")] {
+        let output = run(&mut start(&python, &none, &good), b"");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains("is no bundle"), "{said}");
     }
 }

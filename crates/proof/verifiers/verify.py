@@ -288,7 +288,7 @@ def read_trust(data):
              "not_before": times, "not_after": times}
     if len(data) > 1 << 20:
         raise ValueError("it is longer than 1 MiB")
-    file = tomllib.loads(data.decode("utf-8"))
+    file = tomllib.loads(data.decode("utf-8-sig"))
     if not exact(version=lambda value: same(value, 1), key=many(anything))({"key": [], **file}):
         raise ValueError("it has a `version = 1` and tables `[[key]]`, and nothing else")
     keys = file.get("key", [])
@@ -977,6 +977,8 @@ def main():
     args = parser.parse_args()
     now = args.now or datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     try:
+        if not any(os.path.lexists(os.path.join(args.bundle, name)) for name in ("bundle.json", "SHA256SUMS")):
+            raise ValueError(f"{args.bundle} is no bundle: it holds neither bundle.json nor SHA256SUMS")
         with open(args.trust, "rb") as file:
             trust = read_trust(file.read((1 << 20) + 1))
         verdicts = []

@@ -123,7 +123,7 @@ pub(crate) struct KeyTrustArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct KeyUntrustArgs {
-    /// Its name, or its fingerprint `SHA256:…` as `key list` shows them
+    /// Its name, its key id, or its fingerprint `SHA256:…`, as `key list` shows them; of the last two the beginning will do
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
     #[arg(long, value_enum, default_value_t = TextOrJson::Text)]

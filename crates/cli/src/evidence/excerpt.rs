@@ -7,7 +7,7 @@ use countersign_engine::Clock as _;
 use countersign_proof::MAX_REVEALED;
 use countersign_proof::layout::{JOURNAL, MAX_FILE, MAX_JSON, StatementPart};
 use countersign_proof::verify::{
-    EXCERPT_LIMIT, ExcerptReport, LIMITS, Options, Policy, Report, SignatureState, contents,
+    EXCERPT_LIMIT, ExcerptReport, Finding, LIMITS, Options, Policy, Report, SignatureState, contents,
     excerpt as check_excerpt, verify as verify_bundle,
 };
 use countersign_types::{ByteSize, SessionId};
@@ -145,14 +145,34 @@ fn seen(dir: &Path, options: &Options<'_>) -> Result<Seen, Refusal> {
         files::read_regular(&path, limit.as_u64())
             .map_err(|what| Refusal::usage(format!("--revealed {}: {what}", path.display())))
     };
+    let stray = stray(dir)?;
     let file = read(REVEALED, ByteSize::bytes(MAX_REVEALED))?;
     let (journal, turn) = (read(JOURNAL, MAX_FILE)?, read(TURN, MAX_JSON)?);
-    let report = check_excerpt(TURN, &turn, &journal, options);
+    let mut report = check_excerpt(TURN, &turn, &journal, options);
+    report.findings.extend(stray);
     let revealed = match &report.claims {
         Some(claims) if report.events.is_some() => check_revealed(&file, &journal, &claims.session),
         _ => Err("not looked at: nobody who is trusted vouches for this journal".to_owned()),
     };
     Ok(Seen { dir: dir.display().to_string(), report, revealed })
+}
+
+/// What lies in the directory and belongs to no excerpt, links in place of its files included: whoever looks into it would take
+/// that for a part of what was checked.
+pub(super) fn stray(dir: &Path) -> Result<Vec<Finding>, Refusal> {
+    let unreadable = |error: std::io::Error| Refusal::usage(format!("--revealed {}: {error}", dir.display()));
+    let mut out = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let path = entry.file_name().to_string_lossy().into_owned();
+        if ![REVEALED, JOURNAL, TURN].contains(&path.as_str()) {
+            out.push(Finding::UnexpectedFile { path: text::one_line(&path, text::LINE) });
+        } else if !entry.file_type().map_err(unreadable)?.is_file() {
+            out.push(Finding::NotAFile { path });
+        }
+    }
+    out.sort();
+    Ok(out)
 }
 
 fn show(format: TextOrJson, all: &[Seen]) {

@@ -62,6 +62,11 @@ pub(super) fn signer(home: &Home) -> Result<(Box<dyn Signer>, Option<String>), R
     machine_key(home.root()).map(|key| (Box::new(key) as Box<dyn Signer>, note))
 }
 
+/// Refuses a key that the environment names and nobody can sign with: at the end of a run it would be too late.
+pub(crate) fn can_sign() -> Result<(), Refusal> {
+    named_signer().map(|_| ())
+}
+
 /// Whoever the environment names.
 fn named_signer() -> Result<Option<Box<dyn Signer>>, Refusal> {
     let public = || -> Result<PublicKey, Refusal> {
@@ -77,12 +82,15 @@ fn named_signer() -> Result<Option<Box<dyn Signer>>, Refusal> {
         return Ok(Some(Box::new(CommandSigner::new(argv, public()?))));
     }
     if let Some(key) = variable(KEY_TEXT) {
-        return SecretKey::read(&key)
-            .map(|key| Some(Box::new(key) as Box<dyn Signer>))
-            .map_err(|why| unusable(format!("{KEY_TEXT} holds no key: {why}")));
+        return SecretKey::read(&key).map(|key| Some(Box::new(key) as Box<dyn Signer>)).map_err(|why| {
+            unusable(format!("{KEY_TEXT} holds no key: {why}; `countersign key new FILE` makes one"))
+        });
     }
     if let Some(path) = variable(KEY_FILE) {
-        return Ok(Some(Box::new(read_secret(Path::new(&path))?)));
+        let told = |refusal: Refusal| {
+            unusable(format!("{KEY_FILE}: {}; `countersign key new FILE` makes one", refusal.message))
+        };
+        return Ok(Some(Box::new(read_secret(Path::new(&path)).map_err(told)?)));
     }
     if variable(KEY_PUBLIC).is_some()
         && let Some(socket) = variable("SSH_AUTH_SOCK")
@@ -174,7 +182,8 @@ pub(super) fn read_trust(path: &Path) -> Result<TrustFile, Refusal> {
 
 #[derive(Debug, Serialize)]
 struct Shown {
-    name: String,
+    /// By which it is trusted, or this machine's; null: nobody here has named it.
+    name: Option<String>,
     key_id: String,
     fingerprint: String,
     openssh: String,
@@ -184,10 +193,10 @@ struct Shown {
 }
 
 impl Shown {
-    fn of(name: &str, public: &PublicKey, trust: &TrustFile) -> Self {
+    fn of(name: Option<&str>, public: &PublicKey, trust: &TrustFile) -> Self {
         let known = trust.by_public(public);
         Self {
-            name: known.map_or(name, |key| key.name.as_str()).to_owned(),
+            name: known.map(|key| key.name.as_str()).or(name).map(str::to_owned),
             key_id: public.id().to_string(),
             fingerprint: public.fingerprint(),
             openssh: public.to_openssh(),
@@ -197,6 +206,15 @@ impl Shown {
         }
     }
 }
+
+impl Shown {
+    fn called(&self) -> &str {
+        self.name.as_deref().unwrap_or("a key without a name here")
+    }
+}
+
+/// What this machine's own key is called.
+const MACHINE: &str = "this machine";
 
 pub(crate) fn key(command: &KeyCommand) -> u8 {
     let (format, done) = match command {
@@ -228,7 +246,7 @@ fn new(file: Option<&Path>, format: TextOrJson) -> Result<(), Refusal> {
         unusable(format!("{}: {error}{advice}", path.display()))
     })?;
     terminal::err_line(&text::safe(&format!("the secret key is in {}; keep it there", path.display())));
-    print(&Shown::of("new", &key.public(), &trusted(&root)?), format)
+    print(&Shown::of(None, &key.public(), &trusted(&root)?), format)
 }
 
 /// A public key's file, a secret key's, or this machine's.
@@ -243,7 +261,9 @@ fn public_of(file: Option<&Path>, root: &Path) -> Result<PublicKey, Refusal> {
 fn show(file: Option<&Path>, format: TextOrJson) -> Result<(), Refusal> {
     let root = home::path()?;
     let public = public_of(file, &root)?;
-    print(&Shown::of("this machine", &public, &trusted(&root)?), format)
+    let machine = files::exists(&machine_path(&root)).then(|| machine_key(&root)).transpose()?;
+    let name = machine.filter(|key| key.public() == public).map(|_| MACHINE);
+    print(&Shown::of(name, &public, &trusted(&root)?), format)
 }
 
 fn print(shown: &Shown, format: TextOrJson) -> Result<(), Refusal> {
@@ -254,13 +274,14 @@ fn print(shown: &Shown, format: TextOrJson) -> Result<(), Refusal> {
         }
         TextOrJson::Text => {
             let trust = if shown.trusted {
-                format!("trusted as {} for {}", shown.name, shown.roles.join(", "))
+                format!("trusted as {} for {}", shown.called(), shown.roles.join(", "))
             } else {
-                "not trusted here: `countersign key trust` says who is".to_owned()
+                format!("{}, not trusted here: `countersign key trust` says who is", shown.called())
             };
             // The public key alone is data, so that it can be written into a file.
             terminal::out_line(&shown.openssh);
-            let about = format!("key id       {}\nfingerprint  {}\n{trust}", shown.key_id, shown.fingerprint);
+            let (id, print, pem) = (&shown.key_id, &shown.fingerprint, shown.pem.trim_end());
+            let about = format!("key id       {id}\nfingerprint  {print}\n{trust}\n{pem}");
             terminal::err_line(&text::safe(&about));
         }
     }
@@ -294,20 +315,23 @@ fn trust(args: &KeyTrustArgs) -> Result<(), Refusal> {
         ))
     })?;
     keep(&root, &known)?;
-    print(&Shown::of(&args.name, &shown, &known), args.format)
+    print(&Shown::of(Some(&args.name), &shown, &known), args.format)
 }
 
 fn untrust(args: &KeyUntrustArgs) -> Result<(), Refusal> {
     let root = home::path()?;
     let mut known = trusted(&root)?;
-    let gone = known.remove(&args.key).ok_or_else(|| {
+    let named = text::one_line(&args.key, 80);
+    let gone = known.remove(&args.key).map_err(|names| {
+        Refusal::usage(format!("`{named}` could be each of {}: say more of it", names.join(", ")))
+    })?;
+    let gone = gone.ok_or_else(|| {
         Refusal::usage(format!(
-            "no trusted key has the name or fingerprint `{}`; `countersign key list` shows them",
-            text::one_line(&args.key, 80)
+            "no trusted key has the name, key id or fingerprint `{named}`; `countersign key list` shows them"
         ))
     })?;
     keep(&root, &known)?;
-    print(&Shown::of(&gone.name, &gone.public, &known), args.format)
+    print(&Shown::of(Some(&gone.name), &gone.public, &known), args.format)
 }
 
 /// Writes the keys that this home trusts, whole or not at all.
@@ -328,11 +352,11 @@ fn list(format: TextOrJson) -> Result<(), Refusal> {
     let root = home::path()?;
     let known = trusted(&root)?;
     let mut all: Vec<Shown> =
-        known.keys().iter().map(|key| Shown::of(&key.name, &key.public, &known)).collect();
+        known.keys().iter().map(|key| Shown::of(Some(&key.name), &key.public, &known)).collect();
     if files::exists(&machine_path(&root)) {
         let machine = machine_key(&root)?.public();
         if known.by_public(&machine).is_none() {
-            all.push(Shown::of("this machine", &machine, &known));
+            all.push(Shown::of(Some(MACHINE), &machine, &known));
         }
     }
     match format {
@@ -343,7 +367,7 @@ fn list(format: TextOrJson) -> Result<(), Refusal> {
         TextOrJson::Text => {
             for key in &all {
                 let trust = if key.trusted { key.roles.join(", ") } else { "not trusted".to_owned() };
-                terminal::out_line(&text::safe(&format!("{}  {}  {trust}", key.fingerprint, key.name)));
+                terminal::out_line(&text::safe(&format!("{}  {}  {trust}", key.fingerprint, key.called())));
             }
             if all.is_empty() {
                 terminal::err_line(

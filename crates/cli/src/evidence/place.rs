@@ -21,6 +21,9 @@ pub(super) struct Held {
     pub(super) what: &'static str,
     /// What was looked up; null: a plain directory.
     pub(super) rev: Option<String>,
+    /// A directory's files were compared, not a commit's.
+    #[serde(skip)]
+    pub(super) plain: bool,
     pub(super) same: bool,
     /// The first path that differs.
     pub(super) path: Option<String>,
@@ -33,6 +36,7 @@ impl Held {
         let changes = bundled.changes_to(found);
         Self {
             what,
+            plain: rev.is_none(),
             rev,
             same: changes.is_empty(),
             path: changes.first().map(|change| change.path.to_string()),
@@ -96,7 +100,7 @@ pub(super) fn base(dir: &Path, report: &Report, claims: &Claims, repo: &Path) ->
         (Some(rev), false) => {
             // A plain copy of the commit's files will do as well.
             let found = found(repo, None)?;
-            return Ok(Held::of("base", Some(rev.to_owned()), &bundled, &found));
+            return Ok(Held { plain: true, ..Held::of("base", Some(rev.to_owned()), &bundled, &found) });
         }
         _ => {}
     }

@@ -73,6 +73,9 @@ fn recorded(args: &ReplayArgs) -> Result<Recorded, Refusal> {
         None => keys::trusted(&home::path()?)?,
     };
     super::verify::is_bundle(dir)?;
+    if args.write_verdict.is_some() {
+        keys::can_sign()?;
+    }
     let options =
         Options { trust: &trust, policy: &Policy::default(), now: MachineClock.now(), verdicts: &[] };
     let report = verify_bundle(dir, &options)

@@ -77,6 +77,12 @@ fn beside(args: &VerifyArgs, bundle: &Path, report: &Report) -> Result<Beside, R
     for path in &args.revealed {
         // Of a directory that was made to be handed over, the payload; the bundle has the rest of it.
         let file = if path.is_dir() { path.join(excerpt::REVEALED) } else { path.clone() };
+        if path.is_dir()
+            && let Some(stray) = excerpt::stray(path)?.first()
+        {
+            out.revealed.push(Err(format!("{}: {stray}", path.display())));
+            continue;
+        }
         let bytes = files::read_regular(&file, MAX_REVEALED)
             .map_err(|what| Refusal::usage(format!("--revealed {}: {what}", file.display())))?;
         let checked = check_revealed(&bytes, &journal, &claims.session);
@@ -219,7 +225,7 @@ fn for_people(bundle: &Path, report: &Report, beside: &Beside) -> String {
         line("policy", failure.to_string());
     }
     for held in &beside.trees {
-        let rev = held.rev.as_deref().unwrap_or("the directory");
+        let rev = held.rev.as_deref().filter(|_| !held.plain).unwrap_or("the plain directory");
         let found = match (&held.path, held.same) {
             (_, true) => format!(
                 "the bundle's {} tree is what {rev} holds",
@@ -233,11 +239,12 @@ fn for_people(bundle: &Path, report: &Report, beside: &Beside) -> String {
         };
         line(held.what, found);
         if held.what == "base" && !held.same {
-            line(
-                "",
+            let why = if held.plain {
+                "it is in no git repository, so all that it holds was compared: name the repository, or a plain copy of the base"
+            } else {
                 "a turn that began from changes that were not committed has a base that no commit holds"
-                    .to_owned(),
-            );
+            };
+            line("", why.to_owned());
         }
     }
     for revealed in &beside.revealed {

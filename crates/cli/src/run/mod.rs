@@ -237,6 +237,8 @@ struct Known {
     /// Where the project would be; nobody looked whether it is there.
     repository: Option<String>,
     home: Option<Home>,
+    /// A bundle is to be signed at the end.
+    signs: bool,
 }
 
 /// Runs one turn to its result. `home` replaces the user's.
@@ -264,7 +266,7 @@ pub(crate) fn execute(wish: &Wish<'_>, home: Option<PathBuf>) -> RunResult {
         }
     };
     let repository = repository::meant(wish.common.repo.as_deref());
-    let mut known = Known { task: wish.what.typed().map(str::to_owned), repository, home: None };
+    let mut known = Known { task: wish.what.typed().map(str::to_owned), repository, home: None, signs: true };
     let prepared = prepare(wish, &id, home, &mut known, &signals, &runtime);
     let result = match prepared {
         Ok(prepared) => {
@@ -336,6 +338,9 @@ fn prepare(
         None => task::read(wish.what)?,
     };
     known.task = Some(task.clone());
+    if known.signs {
+        crate::evidence::can_sign()?;
+    }
     let mut commands = checks::parse(wish, resolved.check_timeout.value)?;
     checks::globs(wish)?;
     if let Some(contract) = wish.terms {

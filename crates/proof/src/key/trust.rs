@@ -157,10 +157,25 @@ impl TrustFile {
         Ok(())
     }
 
-    /// Takes out the key of this name or OpenSSH fingerprint. None: there is none.
-    pub fn remove(&mut self, named: &str) -> Option<TrustedKey> {
-        let at = self.keys.iter().position(|key| key.name == named || key.public.fingerprint() == named)?;
-        Some(self.keys.remove(at))
+    /// Takes out the key of this name, key id or OpenSSH fingerprint, all of it or its beginning of eight letters or more
+    /// (of a fingerprint, after `SHA256:`). None: there is none.
+    ///
+    /// # Errors
+    /// With the names of the keys, where it could be more than one.
+    pub fn remove(&mut self, named: &str) -> Result<Option<TrustedKey>, Vec<String>> {
+        const LEAST: usize = 8;
+        let begins = |whole: &str, part: &str| part.len() >= LEAST && whole.starts_with(part);
+        let fits = |key: &TrustedKey| {
+            let (id, print) = (key.public.id().to_string(), key.public.fingerprint());
+            let short = print.strip_prefix("SHA256:").zip(named.strip_prefix("SHA256:"));
+            key.name == named || begins(&id, named) || short.is_some_and(|(whole, part)| begins(whole, part))
+        };
+        let found: Vec<usize> = (0..self.keys.len()).filter(|at| fits(&self.keys[*at])).collect();
+        match found[..] {
+            [] => Ok(None),
+            [at] => Ok(Some(self.keys.remove(at))),
+            _ => Err(found.iter().map(|at| self.keys[*at].name.clone()).collect()),
+        }
     }
 
     #[must_use]
@@ -272,9 +287,22 @@ mod tests {
         assert!(twice.contains("there already, as `ci` for runner"), "{twice}");
         let taken = file.add(key("ci", 9)).unwrap_err().to_string();
         assert!(taken.contains("the other key is SHA256:"), "{taken}");
-        assert_eq!(file.remove("nobody"), None);
-        assert_eq!(file.remove("ci"), Some(key("ci", 1)));
-        assert_eq!(file.remove(&key("desk", 2).public.fingerprint()), Some(key("desk", 2)));
+        assert_eq!(file.remove("nobody"), Ok(None));
+        assert_eq!(file.remove("ci"), Ok(Some(key("ci", 1))));
+        let desk = key("desk", 2);
+        let id = desk.public.id().to_string();
+        let print = desk.public.fingerprint();
+        assert_eq!(file.remove(&id[..7]), Ok(None), "too short to be meant");
+        for named in [&id, &id[..8], &print, &print[.."SHA256:".len() + 8]] {
+            assert_eq!(file.remove(named), Ok(Some(desk.clone())), "{named}");
+            file.add(desk.clone()).unwrap();
+        }
+        // A name that is the beginning of another's key id: nobody says which is meant.
+        file.add(key(&id[..8], 9)).unwrap();
+        let both = Err(vec!["desk".to_owned(), id[..8].to_owned()]);
+        assert_eq!(file.remove(&id[..8]), both);
+        assert_eq!(file.remove(&id[..9]), Ok(Some(desk.clone())));
+        file.remove(&id[..8]).unwrap();
         assert_eq!(file.keys(), [key("lab", 3)]);
         file.add(key("ci", 1)).unwrap();
     }

@@ -78,19 +78,14 @@ struct PolicyIn {
     min_strength: Option<StrengthLevel>,
     #[serde(default)]
     out_of_process: bool,
-    #[serde(default)]
-    tier: Vec<TierProperty>,
-    #[serde(default)]
-    network: Vec<String>,
-    #[serde(default)]
-    models: Vec<String>,
-    #[serde(default)]
-    signers: Vec<String>,
+    tier: Option<Vec<TierProperty>>,
+    network: Option<Vec<String>>,
+    models: Option<Vec<String>>,
+    signers: Option<Vec<String>>,
     max_age: Option<String>,
     #[serde(default)]
     verifiers: u32,
-    #[serde(default)]
-    verifier_names: Vec<String>,
+    verifier_names: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -125,15 +120,28 @@ impl Policy {
             return Err(PolicyError::Version(read.version));
         }
         let field = |field, why: &str| Err(PolicyError::Field { field, why: why.to_owned() });
-        if read.network.iter().any(|network| network != "none" && network != "host") {
+        // Whoever writes an empty list may mean "none" or "any": neither is guessed.
+        let lists = [
+            ("tier", read.tier.as_ref().is_some_and(Vec::is_empty)),
+            ("network", read.network.as_ref().is_some_and(Vec::is_empty)),
+            ("models", read.models.as_ref().is_some_and(Vec::is_empty)),
+            ("signers", read.signers.as_ref().is_some_and(Vec::is_empty)),
+            ("verifier_names", read.verifier_names.as_ref().is_some_and(Vec::is_empty)),
+        ];
+        if let Some((name, _)) = lists.into_iter().find(|(_, is_empty)| *is_empty) {
+            return field(name, "it is empty: name what is accepted, or leave it out, which accepts any");
+        }
+        let (network, models) = (read.network.unwrap_or_default(), read.models.unwrap_or_default());
+        let (signers, verifier_names) =
+            (read.signers.unwrap_or_default(), read.verifier_names.unwrap_or_default());
+        if network.iter().any(|network| network != "none" && network != "host") {
             return field("network", "expected `none` or `host`");
         }
-        let named = u32::try_from(read.verifier_names.len()).unwrap_or(u32::MAX);
+        let named = u32::try_from(verifier_names.len()).unwrap_or(u32::MAX);
         if named > 0 && read.verifiers > named {
             return field("verifiers", "more are asked for than verifier_names has");
         }
-        if matches!(read.signature, SignatureDemand::Any) && (!read.signers.is_empty() || read.verifiers > 1)
-        {
+        if matches!(read.signature, SignatureDemand::Any) && (!signers.is_empty() || read.verifiers > 1) {
             return field("signature", "`any` contradicts signers and verifiers");
         }
         Ok(Self {
@@ -142,13 +150,13 @@ impl Policy {
             require_verified: matches!(read.require, Some(Require::Verified)),
             min_strength: read.min_strength,
             out_of_process: read.out_of_process,
-            tier: read.tier.into_iter().collect(),
-            network: read.network,
-            models: read.models,
-            signers: read.signers,
+            tier: read.tier.unwrap_or_default().into_iter().collect(),
+            network,
+            models,
+            signers,
             max_age: read.max_age.map(|text| age(&text)).transpose()?,
             verifiers: read.verifiers,
-            verifier_names: read.verifier_names,
+            verifier_names,
         })
     }
 
@@ -372,6 +380,17 @@ impl fmt::Display for PolicyFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_list_is_an_error_that_names_it() {
+        for name in ["tier", "network", "models", "signers", "verifier_names"] {
+            let read = Policy::read(&format!("version = 1\n{name} = []\n"));
+            assert!(
+                matches!(read, Err(PolicyError::Field { field, .. }) if field == name),
+                "{name}: {read:?}"
+            );
+        }
+    }
 
     #[test]
     fn a_policy_is_read_strictly() {
