@@ -26,7 +26,7 @@ pub(crate) use self::config::ConfigCommand;
 pub(crate) use self::delivery::{ApplyArgs, AtEnd, DiffArgs, ExportArgs};
 pub(crate) use self::evidence::{KeyCommand, KeyTrustArgs, KeyUntrustArgs, ReplayArgs, VerifyArgs};
 pub(crate) use self::generated::{CompletionsArgs, GenerateCommand, ManArgs};
-pub(crate) use self::looking::{EventsArgs, ListArgs, ReportArgs, ShowArgs, WatchArgs};
+pub(crate) use self::looking::{EventsArgs, GcArgs, ListArgs, ReportArgs, ShowArgs, WatchArgs};
 pub(crate) use self::profile::{InitArgs, ProfileCheckArgs, ProfileCommand, ProfileNewArgs, ProjectArgs};
 pub(crate) use crate::args::review::ReviewArgs;
 #[cfg(test)]
@@ -109,6 +109,8 @@ pub(crate) enum Command {
     Revoke(RevokeArgs),
     /// Say where a session stands, what it waits for, and what to do next
     Status(StatusArgs),
+    /// Remove what no session needs any more: working files of processes that died, and with --older-than old patches
+    Gc(GcArgs),
     /// Say which sandboxes work here, and how to get the others
     Doctor(DoctorArgs),
     /// Write completions for a shell to standard output

@@ -23,6 +23,7 @@ mod exit;
 mod export;
 mod files;
 mod gate;
+mod gc;
 mod generated;
 mod grants;
 mod hint;
@@ -102,6 +103,7 @@ fn dispatch(cli: Cli) -> u8 {
         Command::Cancel(args) => desk::cancel(&args),
         Command::Revoke(args) => desk::revoke(&args),
         Command::Status(args) => status::status(&args),
+        Command::Gc(args) => gc::gc(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Completions(args) => generated::completions(&args),
         Command::Generate(command) => generated::generate(&command),

@@ -61,11 +61,23 @@ fn find(sessions: &Path) -> Vec<PathBuf> {
     directories(sessions).into_iter().filter(|session| !cells(session).is_empty()).collect()
 }
 
-fn cells(session: &Path) -> Vec<PathBuf> {
+/// The cells that lie in a session's directory.
+pub(crate) fn cells(session: &Path) -> Vec<PathBuf> {
     directories(&session.join("cells"))
 }
 
-fn directories(dir: &Path) -> Vec<PathBuf> {
+/// Removes the cells of a directory that no session is recorded for.
+pub(crate) async fn forget(dir: &Path) {
+    let Ok(binaries) = tiers::binaries() else { return };
+    let native: Arc<dyn Cells> = Arc::new(Native::new(binaries.clone()));
+    let host: Arc<dyn Cells> = Arc::new(Host::new(binaries));
+    for cell in cells(dir) {
+        // As in [`leftovers`]: what takes longer is taken up by the next command.
+        let _ = tokio::time::timeout(PATIENCE, remove(&cell, &native, &host)).await;
+    }
+}
+
+pub(crate) fn directories(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
     entries
         .flatten()

@@ -444,3 +444,77 @@ fn a_wrong_contract_file_is_refused_with_the_name_of_its_field_and_leaves_nothin
     refused(&[&args[..], &["--task".to_owned(), "x".to_owned()]].concat(), "/task");
     assert_eq!(ask(&place, &["list"]), json!([]), "nothing was recorded");
 }
+
+#[test]
+fn gc_removes_what_the_dead_left_and_nothing_of_the_living() {
+    let Some(place) = project::place("gc_removes_what_the_dead_left_and_nothing_of_the_living") else {
+        return;
+    };
+    let cells = |id: &str| {
+        std::fs::read_dir(place.path("home/sessions").join(id).join("cells")).into_iter().flatten().count()
+    };
+    let (dead, child, seconds) = under_way(&place, &[]);
+    kill("KILL", child.id());
+    assert_eq!(project::ended(child).code, None);
+    until("the end of the agent's command", || !sleeps(&seconds));
+    let (living, child, seconds) = under_way(&place, &[]);
+    assert!(cells(&dead) > 0 && cells(&living) > 0);
+    let mine = |report: &Value, session: &str| {
+        report["found"].as_array().unwrap().iter().filter(|found| found["session"] == session).count()
+    };
+    let dry = ask(&place, &["gc", "--dry-run"]);
+    assert_eq!((mine(&dry, &dead), mine(&dry, &living)), (1, 0), "{dry:#}");
+    assert!(dry["bytes"].as_u64().unwrap() > 0 && dry["found"][0]["removed"] == false, "{dry:#}");
+    assert!(cells(&dead) > 0, "nothing was removed");
+    let done = ask(&place, &["gc"]);
+    assert_eq!((mine(&done, &dead), mine(&done, &living)), (1, 0), "{done:#}");
+    assert_eq!(done["found"][0]["removed"], true);
+    assert_eq!(cells(&dead), 0);
+    assert!(cells(&living) > 0 && sleeps(&seconds), "the living one goes on");
+    assert_eq!(ask(&place, &["gc"])["found"], json!([]), "a second time there is nothing");
+    ask(&place, &["cancel", &living]);
+    project::ended(child).ended("canceled", "request");
+    // What was cleared away is not needed: the session goes on from its last checkpoint.
+    let again = resume(&place, &dead);
+    until("a new cell", || cells(&dead) > 0);
+    ask(&place, &["cancel", &dead]);
+    project::ended(again).ended("canceled", "request");
+}
+
+#[test]
+fn gc_removes_old_patches_only_where_the_evidence_holds_them() {
+    let Some(place) = project::place("gc_removes_old_patches_only_where_the_evidence_holds_them") else {
+        return;
+    };
+    let id = submitted(&place, &good(&place), &["--yes"]);
+    let result = project::ended(resume(&place, &id)).ended("verified", "checks_passed");
+    let patch = std::path::PathBuf::from(result["patch"]["path"].as_str().unwrap());
+    assert_eq!(ask(&place, &["gc", "--older-than", "1h"])["found"], json!([]), "it ended just now");
+    let bundle = std::path::PathBuf::from(result["bundle"].as_str().unwrap());
+    std::fs::rename(&bundle, place.path("away")).unwrap();
+    assert_eq!(
+        ask(&place, &["gc", "--older-than", "2999-01-01"])["found"],
+        json!([]),
+        "nothing else holds it"
+    );
+    std::fs::rename(place.path("away"), &bundle).unwrap();
+    let done = ask(&place, &["gc", "--older-than", "2999-01-01"]);
+    assert_eq!((&done["found"][0]["kind"], &done["found"][0]["session"]), (&json!("patch"), &json!(id)));
+    assert!(!patch.exists());
+    assert!(place.run(&["diff", &id]).stderr.contains("the evidence still holds it"));
+    let kept = std::fs::metadata(bundle.join("patch.diff")).unwrap().len();
+    assert_eq!(result["patch"]["bytes"], kept, "the bundle still holds it");
+    // A directory without a session is of a command that may still be at work, for a day.
+    let orphan = place.path("home/sessions/s-20260101-000000-abcdef");
+    std::fs::create_dir_all(orphan.join("cells")).unwrap();
+    std::fs::create_dir_all(place.path("home/sessions/not a session")).unwrap();
+    assert_eq!(ask(&place, &["gc"])["found"], json!([]));
+    for dir in [orphan.join("cells"), orphan.clone()] {
+        let touched = std::process::Command::new("touch").args(["-d", "2 days ago"]).arg(&dir).status();
+        assert!(touched.unwrap().success());
+    }
+    assert_eq!(ask(&place, &["gc"])["found"][0]["kind"], "unrecorded");
+    assert!(!orphan.exists() && place.path("home/sessions/not a session").exists());
+    let refused = place.run(&["gc", "--older-than", "7", "--format", "json"]).ended("setup_error", "usage");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("--older-than"), "{refused:#}");
+}

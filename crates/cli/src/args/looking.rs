@@ -37,6 +37,18 @@ impl ListArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct GcArgs {
+    /// Only say what would be removed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Also the patch files of sessions that ended before then (30d, 2026-11-30), where their bundle holds the same patch
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    pub(crate) older_than: Option<Since>,
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     #[arg(value_name = "SESSION")]
     pub(crate) id: SessionId,
