@@ -45,6 +45,17 @@ const END_TO_END: &str = "(package(=countersign) & kind(test))";
 /// The speed targets hold on a quiet machine; a shared one is asked for twice as much.
 const CI_FACTOR: f64 = 2.0;
 
+/// Plays the seeds of the simulation, built as the released program is: unoptimised it is ten times slower.
+fn simulation(run: &Run<'_>, size: Size) -> Result<()> {
+    let seeds = match size {
+        Size::Small => "10000",
+        Size::Full => "100000",
+    };
+    let mut test = run.cargo();
+    let test = test.args(["test", "--release", "--quiet", "--package", "countersign-engine"]);
+    sh::run(test.args(["--test", "simulation", "--", "--nocapture"]).env("COUNTERSIGN_SEEDS", seeds))
+}
+
 struct Run<'a> {
     workspace: &'a Workspace,
     env: Env,
@@ -117,6 +128,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             fuzz::run(run.workspace, &fuzz::Options { seconds: Some(seconds), ..fuzz::Options::default() })
         });
         run.stage("end to end", |run| run.nextest(&["-E", END_TO_END, "--no-tests", "warn"], &[]));
+        run.stage("simulation", |run| simulation(run, options.size));
         run.stage("bench gate", |run| {
             bench::gate::run(
                 run.workspace,

@@ -94,7 +94,10 @@ impl Workshop<'_> {
             self.private_git = git;
             return Err(Fail::Interrupted);
         };
-        made?;
+        if let Err(fail) = made {
+            // The answer is paid for and stays; whoever uses the cell next meets its failure.
+            self.private_git = Some(Box::pin(std::future::ready(Err(fail))));
+        }
         match sent {
             Ok(reply) => self.replied(turn, effect, number, &reply),
             Err(error) => Err(self.not_sent(turn, &error)),

@@ -1,11 +1,15 @@
 //! The story of a turn, read top to bottom in the order in which it happens. This is the only loop.
 
+use std::pin::pin;
+use std::sync::Arc;
+
 use countersign_kernel::{Command, Ending, Event, Receipt, Refusal, Session, Step, StopHow, Work, work};
 use countersign_types::{EffectId, Millis, PrincipalId, Reason, SessionId};
 use futures::future::{Either, select};
 
 use crate::error::EngineError;
 use crate::journal::{CommitError, Journal, Payloads};
+use crate::keeper::keep;
 use crate::perform::Done;
 use crate::ports::{Interrupt, Ports};
 use crate::stop::stop;
@@ -29,7 +33,16 @@ pub async fn drive(ports: &Ports, id: &SessionId, holder: &str) -> Result<Ended,
     let (mut journal, events) = Journal::open(ports, id, holder).await?;
     let mut shop = Workshop::new(ports, &journal, &events).await?;
     recover(ports, &mut journal).await?;
-    let result = run(ports, &mut journal, &mut shop).await;
+    let lease = journal.lease();
+    let result = {
+        let keeping = pin!(keep(Arc::clone(&ports.clock), lease));
+        let running = pin!(run(ports, &mut journal, &mut shop));
+        match select(running, keeping).await {
+            Either::Left((ended, _)) => ended,
+            // What was under way is dropped with `running`; whoever has the lease now decides about it.
+            Either::Right(((), _)) => Err(EngineError::LeaseLost),
+        }
+    };
     // However it ended, no cell outlives its controller.
     shop.close().await;
     result
@@ -123,7 +136,7 @@ async fn perform(
     let (mut stopper, stop) = stop();
     let snapshot = journal.session.clone();
     let done = {
-        let mut acting = std::pin::pin!(shop.perform(&snapshot, &effects, &stop));
+        let mut acting = pin!(shop.perform(&snapshot, &effects, &stop));
         let now = ports.clock.now();
         let mut late = match deadline {
             Some(at) => ports.clock.sleep(at.saturating_sub(now)),

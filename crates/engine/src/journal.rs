@@ -2,6 +2,7 @@
 //! only then applied.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use countersign_kernel::contract::{Contract, Source};
 use countersign_kernel::{Authority, Command, Event, Refusal, Session, apply, decide};
@@ -230,7 +231,7 @@ pub(crate) struct Journal {
     pub(crate) blind: Option<Blind>,
     /// What others appended since it was looked at.
     pub(crate) news: Vec<(u64, Event)>,
-    lease: Lease,
+    lease: Arc<Lease>,
     seq: u64,
 }
 
@@ -241,13 +242,17 @@ impl Journal {
         id: &SessionId,
         holder: &str,
     ) -> Result<(Self, Vec<(u64, Event)>), EngineError> {
-        let lease = ports.store.acquire(id, holder).await?;
+        let lease = Arc::new(ports.store.acquire(id, holder).await?);
         let loaded = ports.store.load(id).await?;
         let (session, input, events) = replay(ports.store.as_ref(), id, &loaded.events).await?;
         let blind = blind(ports.store.as_ref(), id, loaded.events.first()).await?;
         let journal =
             Self { id: id.clone(), session, input, blind, news: Vec::new(), lease, seq: loaded.seq };
         Ok((journal, events))
+    }
+
+    pub(crate) fn lease(&self) -> Arc<Lease> {
+        Arc::clone(&self.lease)
     }
 
     /// Decides, appends, applies. Returns what was committed.

@@ -29,6 +29,7 @@ mod hygiene;
 mod identity;
 mod journal;
 mod judge;
+mod keeper;
 mod memory;
 mod mutants;
 mod observe;

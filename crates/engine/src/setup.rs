@@ -234,7 +234,7 @@ impl Workshop<'_> {
         if let Some(found) = self.cached::<CachedSetup>(&key).await
             && self.mount_setup(&found)
         {
-            if self.setup_is_whole(&found).await {
+            if matches!(self.setup_is_whole(&found).await, Ok(true)) {
                 return Ok(Made { environment: found.environment, receipt: None });
             }
             (self.layers, self.made) = (cells::layer_mounts(&self.contract), None);
@@ -298,14 +298,16 @@ impl Workshop<'_> {
     }
 
     /// Whether what a setup made is still there, byte for byte: an earlier run's layers may have been removed or cut.
-    async fn setup_is_whole(&self, found: &CachedSetup) -> bool {
+    ///
+    /// A cell that dies while it looks has not seen anything: that is no answer.
+    async fn setup_is_whole(&self, found: &CachedSetup) -> Result<bool, Fail> {
         let ports = self.ports;
-        let cell = cells::open(ports, cells::judging(ports), &self.contract, self.layers.clone(), None).await;
-        let Ok(cell) = cell else { return false };
+        let cell =
+            cells::open(ports, cells::judging(ports), &self.contract, self.layers.clone(), None).await?;
         let request = Request::HashPaths { paths: found.paths.clone() };
         let reply = cells::ask(cell.as_ref(), &request, Vec::new()).await;
-        let ended = cell.end(true).await;
-        ended.is_ok() && matches!(reply, Ok(Reply::Hashed { digest, .. }) if digest == found.environment)
+        cell.end(true).await?;
+        Ok(matches!(reply?, Reply::Hashed { digest, .. } if digest == found.environment))
     }
 
     /// Mounts what a setup made at the same paths. False when they are none that a setup can make.
@@ -333,15 +335,26 @@ impl Workshop<'_> {
         let Some(turn) = turn else { return Ok(()) };
         let key = self.cache_key("setup", base_tree(turn)?, None)?;
         let cached = self.cached::<CachedSetup>(&key).await;
-        match cached {
-            Some(cached)
-                if turn.environment == Some(cached.environment)
-                    && self.mount_setup(&cached)
-                    && self.setup_is_whole(&cached).await =>
-            {
-                Ok(())
-            }
-            _ => Err(Fail::because(Reason::CheckpointLost, "the environment that the setup made is gone")),
+        let gone = |why: &str| {
+            let message = format!("the environment that the setup made is gone{why}");
+            Err(Fail::because(Reason::CheckpointLost, message))
+        };
+        let Some(cached) = cached.filter(|cached| turn.environment == Some(cached.environment)) else {
+            return gone("");
+        };
+        if !self.mount_setup(&cached) {
+            return gone("");
+        }
+        // A cell may die while it looks; one that cannot be made twice is missing what it mounts.
+        let seen = match self.setup_is_whole(&cached).await {
+            Err(_) => self.setup_is_whole(&cached).await,
+            seen => seen,
+        };
+        match seen {
+            Ok(true) => Ok(()),
+            Ok(false) => gone(""),
+            Err(Fail::Failed { message, .. }) => gone(&format!(": {message}")),
+            Err(Fail::Interrupted) => Err(Fail::Interrupted),
         }
     }
 

@@ -13,6 +13,7 @@ use crate::effect::{
 };
 use crate::event::{EndPath, Event, RecoverDecision, StopHow};
 use crate::gates::{self, Gate, GatePlanStep};
+use crate::planted;
 use crate::review;
 use crate::state::{Ending, Phase, Session, Turn};
 use crate::work::{call_index, next_steps};
@@ -405,7 +406,7 @@ fn recover(next: &mut Draft) {
     let under_way: Vec<(EffectId, Class)> = turn
         .outstanding
         .iter()
-        .map(|(id, o)| (*id, when_lost(&next.session.contract, o.kind, o.permit.class)))
+        .map(|(id, o)| (*id, planted::class(when_lost(&next.session.contract, o.kind, o.permit.class))))
         .collect();
     let lost = under_way.iter().any(|(_, class)| *class == Class::Ask);
     let decision = if lost { RecoverDecision::Interrupt } else { RecoverDecision::Continue };
@@ -431,7 +432,7 @@ pub(crate) fn follow(session: &Session, now: Millis) -> Option<Event> {
         return None;
     }
     // Looked at before everything else: a cancel wins over a pass.
-    if let Some(how) = turn.cancel {
+    if let Some(how) = planted::cancel(turn.cancel) {
         return Some(end(
             turn,
             match how {

@@ -16,6 +16,10 @@ mod detect;
 mod effect;
 mod event;
 mod gates;
+#[cfg(feature = "planted")]
+pub mod planted;
+#[cfg(not(feature = "planted"))]
+mod planted;
 mod review;
 mod state;
 mod work;

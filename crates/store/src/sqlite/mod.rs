@@ -1,5 +1,6 @@
 //! [`Store`] on a home directory: one SQLite database, blobs as files, one directory per session.
 
+mod ahead;
 mod fault;
 mod home;
 mod queue;
@@ -89,6 +90,7 @@ impl SqliteStore {
         };
         let writer = Writer {
             conn: Some(write_conn),
+            ahead: ahead::Ahead::of(&database),
             path: database,
             home: home.clone(),
             queue,

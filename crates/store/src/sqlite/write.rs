@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use countersign_types::{Digest, SessionId, TenantId};
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
+use super::ahead::Ahead;
 use super::home::Home;
 use super::queue::{WriteQueue, open_lock};
 use super::read::digest;
@@ -37,6 +38,7 @@ pub(super) struct Writer {
     pub(super) path: PathBuf,
     pub(super) home: Home,
     pub(super) queue: WriteQueue,
+    pub(super) ahead: Ahead,
     pub(super) blobs: Blobs,
     pub(super) known: KnownKinds,
 }
@@ -71,13 +73,15 @@ impl Writer {
         &mut self,
         write: impl FnOnce(&Transaction<'_>, &Context<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let Self { conn, path, queue, known, .. } = self;
+        let Self { conn, path, queue, known, ahead, .. } = self;
         let conn = conn.as_mut().ok_or(StoreError::Closed)?;
         let context = Context { path, known };
         let _turn = queue.enter()?;
+        let before = ahead.len();
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(|e| context.db(e))?;
         let result = write(&tx, &context)?;
         tx.commit().map_err(|e| context.db(e))?;
+        ahead.keep(before);
         Ok(result)
     }
 
