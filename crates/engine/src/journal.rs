@@ -349,6 +349,15 @@ impl Journal {
 
     async fn reload(&mut self, ports: &Ports) -> Result<(), EngineError> {
         let loaded = ports.store.load(&self.id).await?;
+        // Another driver's events are not for this one to go on from: it has lost the lease and does not know it yet.
+        let own = self.lease.authority();
+        let new = loaded.events.iter().filter(|line| line.seq > self.seq);
+        if new
+            .filter_map(|line| line.authority.as_ref())
+            .any(|by| matches!(by, countersign_store::Authority::Lease(_)) && *by != own)
+        {
+            return Err(EngineError::LeaseLost);
+        }
         let (session, _, events) = replay(ports.store.as_ref(), &self.id, &loaded.events).await?;
         self.session = session;
         for ((seq, event), line) in events.into_iter().zip(&loaded.events) {

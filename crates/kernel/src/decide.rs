@@ -447,11 +447,12 @@ pub(crate) fn follow(session: &Session, now: Millis) -> Option<Event> {
     if let Some(event) = after_failure(turn, contract, now) {
         return Some(event);
     }
-    if turn.drain.is_some() {
-        return None;
-    }
+    // Decided also while it rests: what goes back to the agent goes with the words of the result that it follows from.
     if let Some(path) = turn.path {
         return judge(turn, contract, path);
+    }
+    if turn.drain.is_some() {
+        return None;
     }
     if let Some(reason) = unfit_base(turn, contract) {
         return Some(end(turn, reason));

@@ -193,7 +193,7 @@ impl Stage<'_> {
             }
             if !self.over && !driven && next_start <= now {
                 self.start()?;
-                next_start = now + 50 + self.world.dice.below(3_000);
+                next_start = now + 50 + self.world.dice.below(self.world.story.restart);
                 continue;
             }
             let drivers = self.controllers.iter().map(|(_, task)| task);

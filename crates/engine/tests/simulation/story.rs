@@ -53,6 +53,8 @@ pub struct Story {
     pub lost_answers: Vec<u64>,
     /// Leases end after so long by the store's clock, or with their holder's process.
     pub term: Option<u64>,
+    /// Milliseconds within which the next process comes when one is gone or was refused.
+    pub restart: u64,
     /// The store takes an append from anybody who ever had the lease.
     pub unfenced_store: bool,
 }
@@ -119,8 +121,17 @@ impl Story {
             cell_deaths,
             lost_answers,
             term,
+            restart: 3_000,
             unfenced_store: false,
         }
+    }
+
+    /// The driver stands still for about as long as its lease lasts, somebody takes the session over, and the store lets
+    /// both of them write.
+    pub fn overtaken(seed: u64) -> Self {
+        let dice = Dice::new(seed ^ 0x000F_E2CE);
+        let blows = [(20 + dice.below(150), Blow::Stall(3_300 + dice.below(2_000)))].into();
+        Self { blows, term: Some(5_000), restart: 100, unfenced_store: true, ..Self::of(seed).undisturbed() }
     }
 
     /// The same terms and the same model where nothing goes wrong on our side.
