@@ -1,6 +1,7 @@
 //! Whether somebody drives a session: a session's lease is a lock on a file, which the kernel releases when its holder
 //! dies.
 
+use std::path::Path;
 use std::time::Duration;
 
 use countersign_engine::{Ended, EngineError};
@@ -18,8 +19,15 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Does a process drive this session? Only looks: neither the lease's number nor its holder is changed, and others may
 /// look at the same time.
 pub(crate) fn held(home: &Home, id: &SessionId) -> bool {
-    let Ok(lock) = std::fs::File::open(home.session(id).join("lock")) else { return false };
-    matches!(lock.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock))
+    locked(&home.session(id).join("lock"))
+}
+
+/// Only a lock that is not there, or that can be had, says that nobody has it.
+fn locked(path: &Path) -> bool {
+    match std::fs::File::open(path) {
+        Ok(lock) => lock.try_lock_shared().is_err(),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    }
 }
 
 /// Between two looks at a journal that somebody else writes.
@@ -84,4 +92,25 @@ where
         }
     }
     drive().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_cannot_be_looked_at_counts_as_held() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        assert!(!locked(&path), "there is none");
+        let held = std::fs::File::create(&path).unwrap();
+        assert!(!locked(&path));
+        held.lock().unwrap();
+        assert!(locked(&path));
+        drop(held);
+        assert!(!locked(&path));
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&path, &path).unwrap();
+        assert!(locked(&path), "a link to itself cannot be opened");
+    }
 }

@@ -18,6 +18,9 @@ pub fn broken(played: &Played) -> Option<String> {
     if let Some(wrong) = effects(events).or_else(|| ends_once(events)) {
         return Some(wrong);
     }
+    if let Some(wrong) = waits(played) {
+        return Some(wrong);
+    }
     if let Some(how) = turn.cancel
         && ending.outcome != Outcome::Canceled
     {
@@ -65,6 +68,25 @@ fn effects(events: &[Event]) -> Option<String> {
     }
     let open = states.iter().find(|(_, state)| matches!(**state, "intended" | "dispatched"));
     open.map(|(effect, state)| format!("effect {effect} stayed {state}"))
+}
+
+/// A retry's moment is on record, and no restart or pause makes it earlier.
+fn waits(played: &Played) -> Option<String> {
+    let mut not_before = None;
+    for (line, event) in played.stored.iter().zip(&played.events) {
+        match event {
+            Event::RetryScheduled { not_before: until, .. } => not_before = Some(*until),
+            Event::EffectIntended { kind: EffectKind::ModelCall, .. } => {
+                if let Some(until) = not_before.take()
+                    && line.at < until
+                {
+                    return Some(format!("event {} asks again at {}, not at {until}", line.seq, line.at));
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 fn ends_once(events: &[Event]) -> Option<String> {
