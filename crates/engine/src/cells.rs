@@ -80,7 +80,12 @@ pub(crate) fn fault(fault: Fault) -> Fail {
         FaultKind::DiskFull => Reason::DiskFull,
         FaultKind::PatchMismatch | FaultKind::BadRequest | FaultKind::Io => Reason::CellDied,
     };
-    Fail::because(reason, fault.message)
+    let message = match reason {
+        // The system's words name an errno, and what was written.
+        Reason::DiskFull => format!("the disk is full: {}", fault.message),
+        _ => fault.message,
+    };
+    Fail::because(reason, message)
 }
 
 pub(crate) fn unexpected(what: &str) -> Fail {

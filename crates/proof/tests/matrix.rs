@@ -35,6 +35,7 @@ struct Tool {
 
 const TOOLS: &[Tool] = &[
     Tool { name: "countersign verify", found: || true, takes: ours },
+    Tool { name: "check.py", found: || python_with_securesystemslib().is_some(), takes: check_py },
     Tool { name: "sha256sum -c", found: || on_path("sha256sum", "--version"), takes: sha256sum },
     Tool { name: "ssh-keygen -Y verify", found: || on_path("ssh-keygen", "-?"), takes: ssh_keygen },
     Tool { name: "openssl pkeyutl", found: || on_path("openssl", "version"), takes: openssl },
@@ -64,6 +65,23 @@ fn material(path: &str) -> Option<PathBuf> {
 
 fn ours(case: &Case) -> bool {
     fixture::verify_with(&case.bundle, &case.trust, &Policy::default()).accepted()
+}
+
+/// The short verifier, with the two keys.
+fn check_py(case: &Case) -> bool {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("verifiers/check.py");
+    let mut command = Command::new(python_with_securesystemslib().unwrap());
+    command.arg("-I").arg(script).arg(&case.bundle);
+    for (flag, seed) in [("--runner", fixture::RUNNER), ("--verifier", fixture::VERIFIER)] {
+        let pem = case.bundle.with_extension(format!("{flag}.pem"));
+        std::fs::write(&pem, fixture::key(seed).public().to_pem()).unwrap();
+        command.arg(flag).arg(pem);
+    }
+    let output = run(&mut command, b"");
+    let words = String::from_utf8_lossy(&output.stderr);
+    // It refuses in its own words: no trace of Python's.
+    assert!(output.status.success() || words.starts_with("refused: "), "{words}");
+    output.status.success()
 }
 
 fn sha256sum(case: &Case) -> bool {
