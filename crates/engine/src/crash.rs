@@ -123,14 +123,15 @@ fn kind_of(session: &Session, event: &Event) -> Option<EffectKind> {
     session.turn.as_ref()?.outstanding.get(&effect).map(|outstanding| outstanding.kind)
 }
 
-/// Carries an effect out, and dies, where that is wanted, as soon as it waits for somebody else.
+/// Carries an effect out, and dies, where that is wanted, as soon as it waits for somebody else. One that never waits is
+/// over by then, and nobody was told.
 pub(crate) async fn during<T>(crashes: &dyn Crashes, kind: EffectKind, acting: impl Future<Output = T>) -> T {
     let mut acting = pin!(acting);
-    let mut waits = false;
+    let mut begun = false;
     std::future::poll_fn(|context| {
         let polled = acting.as_mut().poll(context);
-        if polled.is_pending() && !waits {
-            waits = true;
+        if !begun {
+            begun = true;
             crashes.reach(CrashPoint::DuringEffect, Some(kind));
         }
         if let Poll::Ready(done) = polled { Poll::Ready(done) } else { Poll::Pending }
