@@ -14,7 +14,8 @@ fn bash_completes_commands_and_flags_from_the_script() {
     assert_eq!((script.code, script.stderr.as_str()), (Some(0), ""));
     let file = place.write("completions.bash", &script.stdout);
     for (words, expected) in [
-        ("countersign ap", "apply"),
+        ("countersign appl", "apply"),
+        ("countersign app", "apply approve"),
         ("countersign apply --comm", "--commit"),
         ("countersign run --trace f", "full"),
         ("countersign gener", ""),
