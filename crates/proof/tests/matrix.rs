@@ -72,10 +72,13 @@ fn check_py(case: &Case) -> bool {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("verifiers/check.py");
     let mut command = Command::new(python_with_securesystemslib().unwrap());
     command.arg("-I").arg(script).arg(&case.bundle);
-    for (flag, seed) in [("--runner", fixture::RUNNER), ("--verifier", fixture::VERIFIER)] {
-        let pem = case.bundle.with_extension(format!("{flag}.pem"));
-        std::fs::write(&pem, fixture::key(seed).public().to_pem()).unwrap();
-        command.arg(flag).arg(pem);
+    // A key in each of the forms that it reads.
+    let (runner, verifier) =
+        (fixture::key(fixture::RUNNER).public(), fixture::key(fixture::VERIFIER).public());
+    for (flag, key) in [("--runner", runner.to_openssh()), ("--verifier", verifier.to_pem())] {
+        let file = case.bundle.with_extension(flag);
+        std::fs::write(&file, key).unwrap();
+        command.arg(flag).arg(file);
     }
     let output = run(&mut command, b"");
     let words = String::from_utf8_lossy(&output.stderr);

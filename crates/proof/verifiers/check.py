@@ -3,7 +3,7 @@
 
 Standard library, git and securesystemslib (`pip install securesystemslib[crypto]`); nothing of a bundle is run.
 
-    check.py BUNDLE --runner runner.pem --verifier verifier.pem
+    check.py BUNDLE --runner runner.pub --verifier verifier.pub
 
 It holds: the exact files; every statement signed by the key of its role; the verdict lists them all and is about the turn
 that is here; the journal is the chain that the turn signed; base + patch = final. It knows nothing of trust files, validity,
@@ -14,7 +14,7 @@ import argparse, base64, hashlib, json, os, subprocess, sys, tempfile
 
 from securesystemslib.dsse import Envelope
 from securesystemslib.signer import SSlibKey
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from cryptography.hazmat.primitives.serialization import load_pem_public_key, load_ssh_public_key
 
 VERDICT = "statements/verdict.sigstore.json"
 ENTRY = {"100644", "100755", "120000"}
@@ -52,11 +52,16 @@ def read_files(bundle):
     return found
 
 
-def read_statement(data, pem):
+def read_key(data):
+    return load_ssh_public_key(data) if data.startswith(b"ssh-") else load_pem_public_key(data)
+
+
+def read_statement(data, public):
     """What a statement says, after its one signature was checked."""
-    outer = json.loads(data)["dsseEnvelope"]
+    outer = json.loads(data).get("dsseEnvelope")
+    holds(outer, "a statement is not signed")
     holds(len(outer["signatures"]) == 1, "a statement has not exactly one signature")
-    key = SSlibKey.from_crypto(load_pem_public_key(pem), keyid=outer["signatures"][0]["keyid"])
+    key = SSlibKey.from_crypto(public, keyid=outer["signatures"][0]["keyid"])
     envelope = Envelope.from_dict(outer)
     envelope.verify([key], 1)
     return json.loads(envelope.payload)
@@ -135,14 +140,18 @@ def check(bundle, runner, verifier):
 def main():
     words = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     words.add_argument("bundle")
-    words.add_argument("--runner", required=True, type=argparse.FileType("rb"), help="PEM of the key that signs runs")
-    words.add_argument("--verifier", required=True, type=argparse.FileType("rb"), help="PEM of the key that signs verdicts")
+    words.add_argument("--runner", required=True, type=argparse.FileType("rb"), help="public key that signs runs: an OpenSSH line or PEM")
+    words.add_argument("--verifier", required=True, type=argparse.FileType("rb"), help="public key that signs verdicts")
     words.error = lambda wrong: sys.exit(f"check.py: {wrong}")  # 1, where argparse says 2
     asked = words.parse_args()
     if not os.path.isfile(os.path.join(asked.bundle, "bundle.json")):
         sys.exit(f"check.py: {asked.bundle} is no bundle")
     try:
-        turn = check(asked.bundle, asked.runner.read(), asked.verifier.read())
+        keys = read_key(asked.runner.read()), read_key(asked.verifier.read())
+    except ValueError as wrong:
+        sys.exit(f"check.py: a key cannot be read: {wrong}")
+    try:
+        turn = check(asked.bundle, *keys)
     except Exception as wrong:  # whatever a bundle brings about, it is not accepted
         print(f"refused: {type(wrong).__name__}: {wrong}", file=sys.stderr)
         sys.exit(2)
